@@ -328,7 +328,7 @@ class Catalog:
             is_unseen=database.thawing.is_unseen,
         )
         # The first call is before any statement: codes of earlier sessions are good for nothing.
-        session.definitions()
+        session.observations.definitions()
         return session
 
     def _codes(self, backend: Backend, name: str, secret_key: str) -> CallCodes:

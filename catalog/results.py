@@ -125,7 +125,7 @@ class PartitionTree:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """One relation as :meth:`CatalogSession.relations` classifies it."""
+    """One relation as :meth:`Observations.relations` classifies it."""
 
     relid: int
     kind: RelationKind

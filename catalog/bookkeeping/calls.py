@@ -5,7 +5,7 @@ Calls have no name: SQL of the client can drop a prepared statement, and prepare
 its name, which would be handed the code unused.
 """
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -36,6 +36,9 @@ class Function:
         marks = ", ".join(f"${i + 1}" for i in range(len(self.parameter_oids)))
         return f"SELECT pg_journal.{self.name}({marks})"
 
+
+Call = tuple[Function, Sequence[bytes | None]]
+"""A function of the bookkeeping and its arguments, without the code."""
 
 OUTDATED: Final = "GW001"
 """SQLSTATE of the bookkeeping for a plan that does not hold any more."""
@@ -185,6 +188,10 @@ class Bookkeeping:
         """Return the steps of a call; its result is that of the last step, one bytea in binary."""
         code = partial(self._code, function, values)
         return [_call(function.sql, function.parameter_oids, values, code)]
+
+    def encoded(self, names: Iterable[str]) -> list[bytes]:
+        """Return names of relations, as SQL, in the client's encoding."""
+        return [self._backend.encode(name) for name in names]
 
     def basis_steps(self, names: Sequence[bytes]) -> list[Step]:
         """Return the steps that tell the definitions, what names stand for, and time-outs."""

@@ -73,12 +73,12 @@ class CodeGate:
 
     @staticmethod
     def _locked(session: CatalogSession) -> bool:
-        session.begin()
+        session.transaction.begin()
         try:
             for _ in session.execute("LOCK TABLE pg_journal.code_gate IN ROW SHARE MODE").rows:
                 pass
         except CatalogError as error:
-            session.rollback()
+            session.transaction.rollback()
             if error.sqlstate != sqlstate.LOCK_NOT_AVAILABLE:
                 raise
             return False
@@ -89,7 +89,7 @@ class CodeGate:
             self._users -= 1
             if self._users == 0 and self._session is not None:
                 try:
-                    self._session.rollback()
+                    self._session.transaction.rollback()
                 except CatalogError:
                     self._drop()
 

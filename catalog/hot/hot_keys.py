@@ -11,11 +11,10 @@ from enum import Enum
 from typing import Any
 
 from catalog.bookkeeping import calls as bookkeeping
-from catalog.bookkeeping.calls import array
+from catalog.bookkeeping.calls import Call, array
 from catalog.bookkeeping.tail import encode_rows
 from catalog.hot.expected_keys import Key
 from catalog.model import TableSnapshot
-from catalog.session.connections import Call
 
 Row = Sequence[str | None]
 

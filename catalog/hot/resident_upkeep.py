@@ -60,7 +60,7 @@ def rows_left(session: CatalogSession, relid: int) -> int:
     Raises:
         CatalogError: 42P01 when it goes meanwhile.
     """
-    if session.relations([relid])[relid].kind is not RelationKind.JOURNALED:
+    if session.observations.relations([relid])[relid].kind is not RelationKind.JOURNALED:
         return 0
     unaccounted = int(_text(session, "SELECT pg_journal.unaccounted($1)", relid) or "0")
     return held_count(session, relid) + unaccounted
@@ -75,11 +75,11 @@ def begin_counting(session: CatalogSession, relid: int) -> None:
         CatalogError: 42P01 when the table goes meanwhile, 55P03 when others define it, 40001 when
             another one has got its name.
     """
-    relation = session.relations([relid])[relid]
+    relation = session.observations.relations([relid])[relid]
     if not relation.name:
         raise CatalogError(f"relation with OID {relid} does not exist", sqlstate=UNDEFINED_TABLE)
     name = RelationName(relation.schema, relation.name)
-    session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    session.transaction.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     # A function would take the snapshot before the lock is there.
     _run(session, f"LOCK TABLE ONLY {qualified(name)} IN ACCESS SHARE MODE")
     if relation_oids(session, [name]) != [relid]:
@@ -204,9 +204,9 @@ class TailReading:
 @contextmanager
 def tail_read(session: CatalogSession, relid: int) -> Iterator[TailReading]:
     """Read the tail of a table, in a transaction that does nothing else."""
-    session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    session.transaction.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     try:
-        result = session.snapshot([SnapshotRequest(relid, rows=False)])
+        result = session.observations.snapshot([SnapshotRequest(relid, rows=False)])
         for name, value in PLAIN_SETTINGS:
             _run(session, f"SET LOCAL {name} = '{value}'")
         opened = session.execute_parameters(
@@ -218,7 +218,7 @@ def tail_read(session: CatalogSession, relid: int) -> Iterator[TailReading]:
         lines = _lines(session, chunk_rows(row_bytes))
         yield TailReading(result.snapshots[relid], size_bytes, lines)
     finally:
-        session.rollback()
+        session.transaction.rollback()
 
 
 def tail_bytes(session: CatalogSession, relid: int) -> int:
@@ -284,16 +284,16 @@ def exclusive(session: CatalogSession, relid: int, residency: str, wait_ms: int)
         CatalogError: 55P03 when writers do not make way within the time, 40001 when others have
             changed its residency.
     """
-    session.begin()
+    session.transaction.begin()
     try:
         _run(session, f"SET LOCAL lock_timeout = {wait_ms}")
         _text(session, "SELECT pg_journal.lock_table($1, 'EXCLUSIVE')", relid)
         require_residency(session, relid, residency)
         yield
     except BaseException:
-        session.rollback()
+        session.transaction.rollback()
         raise
-    session.commit()
+    session.transaction.commit()
 
 
 def require_residency(session: CatalogSession, relid: int, residency: str) -> None:

@@ -65,8 +65,8 @@ def arguments(
         CatalogError: What PostgreSQL finds wrong with the arguments (42804, 22P02 and others).
     """
     marks = ", ".join(f"${number + 1}" for number in range(len(parameter_oids)))
-    session.deallocate_later(ARGUMENTS)
-    session.analyse(f"SELECT {marks}", parameter_oids, name=ARGUMENTS, tree=False)
+    session.analyses.deallocate_later(ARGUMENTS)
+    session.analyses.analyse(f"SELECT {marks}", parameter_oids, name=ARGUMENTS, tree=False)
     start = f"EXECUTE {ARGUMENTS} "
     try:
         (row,) = session.execute(start + given.text, result_format=1).rows

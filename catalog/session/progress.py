@@ -48,4 +48,4 @@ def _run(session: CatalogSession, sql: str, values: list[bytes], types: list[int
         for _ in session.execute_parameters(sql, values, parameter_oids=types).rows:
             pass
     except CatalogError:
-        session.rollback()
+        session.transaction.rollback()

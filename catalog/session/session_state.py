@@ -40,7 +40,7 @@ def begin_steady(session: CatalogSession) -> bool:
     Returns:
         Whether it would be a read-only one if nothing was said about it.
     """
-    session.begin()
+    session.transaction.begin()
     # SHOW takes no snapshot, after which neither could be changed any more.
     isolation, is_read_only = (
         next(iter(session.execute(f"SHOW transaction_{what}").rows))[0]

@@ -43,7 +43,7 @@ class Work:
             return
         failure = None
         if error is not None:
-            self._session.rollback()
+            self._session.transaction.rollback()
             failure = error.sqlstate if isinstance(error, GatewayError) else INTERNAL_ERROR
         values = (
             None if failure is None else failure.encode(),
@@ -80,4 +80,4 @@ def _note(session: CatalogSession, sql: str, relid: int, *values: tuple[bytes | 
         for _ in result.rows:
             pass
     except CatalogError:
-        session.rollback()
+        session.transaction.rollback()

@@ -153,7 +153,7 @@ class AppliedChange:
         if session_state.keeps_snapshot(self._catalog):
             return
         relid = self._call.target
-        relation = self._catalog.relations([relid])[relid]
+        relation = self._catalog.observations.relations([relid])[relid]
         if not names.may_lock(self._catalog, relid):
             Observer(self._session).observe((), self._call.plan)
             raise _unsupported(f'changing "{relation.name}" by privileges for columns only')
@@ -237,14 +237,16 @@ class AppliedChange:
         """
         announced = self._announced.plan
         (statement,) = split(text)
-        self._catalog.deallocate(PREPARED)
+        self._catalog.analyses.deallocate(PREPARED)
         try:
-            analysis = self._catalog.analyse(text, self._call.parameter_oids, name=PREPARED)
+            analysis = self._catalog.analyses.analyse(
+                text, self._call.parameter_oids, name=PREPARED
+            )
         except GatewayError as error:
             raise _unreadable() from error
         (query,) = pipeline.parse_tree(analysis.tree or "")
         relid = self._call.target
-        found = self._catalog.relations({*source_relations(query), relid})
+        found = self._catalog.observations.relations({*source_relations(query), relid})
         plan = replace(
             announced,
             statement=statement,
@@ -252,7 +254,7 @@ class AppliedChange:
             analysis=analysis,
             basis=None,
             prepared=PREPARED,
-            answerable=Answerable.of(self._catalog.definitions(), found.values()),
+            answerable=Answerable.of(self._catalog.observations.definitions(), found.values()),
             named=None,
         )
         others = [r for r in found.values() if r.relid != relid and not r.is_lasting]

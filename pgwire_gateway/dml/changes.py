@@ -129,7 +129,7 @@ def told(call: Invocation, refusal: Refusal) -> Iterator[None]:
         if error.sqlstate == sqlstate.FEATURE_NOT_SUPPORTED and error.detail is None:
             error.detail = f"Nor does PostgreSQL run it on single rows: {refusal}."
             if not isinstance(error, CatalogError):  # after which nothing can be asked
-                name = call.session.catalog.relations([call.target])[call.target].name
+                name = call.session.catalog.observations.relations([call.target])[call.target].name
                 error.detail = f'Nor does PostgreSQL run it on single rows of "{name}": {refusal}.'
             own = thawed_writes.HINT_OF_OTHERS if call.plan.is_external else thawed_writes.HINT
             error.hint = error.hint or own
@@ -172,7 +172,7 @@ def _compute_locked(
         if refused is not None:
             return _on_hot_rows(call, refused)
     if is_first and not began:
-        catalog.savepoint(_SAVEPOINT)
+        catalog.transaction.savepoint(_SAVEPOINT)
     with ExitStack() as ends:
         try:
             version, now = locked or Observer(call.session).observe_for_write(call.plan)
@@ -181,13 +181,13 @@ def _compute_locked(
             if began:
                 announcements.undo(call)
             elif is_first:
-                catalog.abandon(_SAVEPOINT)
+                catalog.transaction.abandon(_SAVEPOINT)
             if is_first:
                 written.discard(call.target)
             return _on_hot_rows(call, error)
         done = _run(call, query, version)
     if is_first and not began:
-        catalog.release(_SAVEPOINT)
+        catalog.transaction.release(_SAVEPOINT)
     return done
 
 
@@ -417,7 +417,7 @@ def _append(
         taken = moved_keys.circle(zip(map(keys, old), map(keys, new), strict=True))
         if taken is not None:
             raise unique_keys.duplicate(session, table, unique_keys.primary(table), taken)
-    receipt = session.catalog.append(
+    receipt = session.catalog.journals.append(
         compiled.relid, version, new, old, check_keys=compiled.changes_key
     )
     return receipt if new else None

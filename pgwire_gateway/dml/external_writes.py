@@ -52,5 +52,5 @@ def append(call: Invocation, relid: int) -> None:
     external_appends.append(relations, snapshot, tail, call.running, require, ends_rows=ends_rows)
     session.transaction.is_seen = True
     reach(Failpoint.APPENDED)
-    with session.catalog.doubting(is_seen=True):
+    with session.catalog.transaction.doubting(is_seen=True):
         external_journals.forget_written(session.catalog, relid)

@@ -89,7 +89,7 @@ def _answered(call: Invocation, refused: UnsupportedError, *, is_own: bool) -> S
     session, lasts = call.session, thawed_reads.has_effects(call)
     writes_nothing = is_own and session.transaction.begin_steady()
     if not is_own:
-        session.catalog.savepoint(_SAVEPOINT)
+        session.catalog.transaction.savepoint(_SAVEPOINT)
     made = extraction(call)
     try:
         with told(refused):
@@ -107,7 +107,7 @@ def _answered(call: Invocation, refused: UnsupportedError, *, is_own: bool) -> S
     if lasts:
         # What it has done stays; the extracts go now, or with the transaction.
         if not is_own:
-            session.catalog.release(_SAVEPOINT)
+            session.catalog.transaction.release(_SAVEPOINT)
             made.drop()
     else:
         _leave(call, is_own=is_own)
@@ -119,4 +119,4 @@ def _leave(call: Invocation, *, is_own: bool) -> None:
     if is_own:
         undo(call)
     else:
-        call.session.catalog.abandon(_SAVEPOINT)
+        call.session.catalog.transaction.abandon(_SAVEPOINT)

@@ -132,7 +132,7 @@ class Extraction:
             self._tree = tree = StatementTree(plan.statement.text)
             named = sorted({name for part in tree.parts for name in part.names}, key=str)
             relids = names.relation_oids(self._catalog, named)
-            known = self._catalog.relations(relids)
+            known = self._catalog.observations.relations(relids)
             self._relations = {n: known[r] for n, r in zip(named, relids, strict=True) if r}
             if not tree.reads_source_only:
                 self._hold()
@@ -156,7 +156,7 @@ class Extraction:
         """Refuse FOR UPDATE of rows that are not PostgreSQL's."""
         plan = self._call.plan
         locks = row_locks(self._call.query)
-        locked = self._catalog.relations(locks.relids if locks else ())
+        locked = self._catalog.observations.relations(locks.relids if locks else ())
         for relid, relation in locked.items():
             if relid in plan.journals or relation.kind is RelationKind.JOURNALED:
                 raise UnsupportedError("FOR UPDATE and FOR SHARE are not supported")
@@ -171,7 +171,7 @@ class Extraction:
         if self._held or self._keeps_snapshot:
             return
         plan = self._call.plan
-        self._catalog.hold(sorted(plan.tables))
+        self._catalog.writes.hold(sorted(plan.tables))
         if router.basis(self._catalog, plan.statement) != plan.basis:
             raise OutdatedPlanError("definitions have changed")
         self._held = True
@@ -314,7 +314,7 @@ class Extraction:
             # Tables without columns cannot be copied into.
             return self._try(part, f"SELECT true FROM ({query}) q", [], alone=alone)  # noqa: S608
         if not alone and not self._keeps_snapshot:
-            kinds = self._catalog.relations(plan.tables).values()
+            kinds = self._catalog.observations.relations(plan.tables).values()
             mixed = [relation for relation in kinds if relation.kind is RelationKind.RESIDENT]
             if mixed:
                 return MixedError(mixed[0].name)
@@ -374,19 +374,19 @@ class Extraction:
     def _planned(self, query: str) -> Plan:
         """Plan a query that may have any of the statement's parameters."""
         (statement,) = split(query)
-        self._catalog.deallocate(PREPARED)
+        self._catalog.analyses.deallocate(PREPARED)
         return router.plan(self._catalog, statement, self._call.parameter_oids, PREPARED)
 
     @contextmanager
     def _undone_on_error(self) -> Iterator[None]:
         """Leave the transaction as it was when what is done inside fails."""
-        self._session.catalog.savepoint(SAVEPOINT)
+        self._session.catalog.transaction.savepoint(SAVEPOINT)
         try:
             yield
         except GatewayError:
-            self._session.catalog.abandon(SAVEPOINT)
+            self._session.catalog.transaction.abandon(SAVEPOINT)
             raise
-        self._session.catalog.release(SAVEPOINT)
+        self._session.catalog.transaction.release(SAVEPOINT)
 
     # after ----------------------------------------------------------------------------------------
 
@@ -396,7 +396,7 @@ class Extraction:
         Raises:
             UnsupportedError: 0A000, it would be another one.
         """
-        written = self._catalog.relations(written_relations(self._call.query)).values()
+        written = self._catalog.observations.relations(written_relations(self._call.query)).values()
         changed = ", ".join(f'"{relation.name}"' for relation in written)
         done = f"changing {changed} by" if changed else "computing"
         unreadable = UnsupportedError(

@@ -71,7 +71,7 @@ def _lock(call: Invocation) -> None:
     call.session.transaction.expect_implicit()
     call.session.transaction.written.add(call.target)
     with before_running():
-        call.session.catalog.begin_write([call.target], command="INSERT")
+        call.session.catalog.writes.begin_write([call.target], command="INSERT")
 
 
 def _insert_locked(call: Invocation, *, cools: bool) -> StatementResult:
@@ -79,7 +79,7 @@ def _insert_locked(call: Invocation, *, cools: bool) -> StatementResult:
     session = call.session
     session.transaction.expect_implicit()
     writer = JournalWriter(session, call.target, call.running)
-    result, receipt = session.catalog.insert_small(
+    result, receipt = session.catalog.writes.insert_small(
         call.target,
         call.plan.prepared or call.statement.text,
         call.values,
@@ -130,7 +130,7 @@ def insert_query(call: Invocation) -> StatementResult:
         _, observation = observer.observe_for_write(call.plan)
         _load(call, observation, bound)
     writer = JournalWriter(session, call.target, call.running)
-    receipt = session.catalog.capture(call.target, *call.inline)
+    receipt = session.catalog.journals.capture(call.target, *call.inline)
     segments = writer.settle(receipt)
     if call.columns is None:
         return StatementResult(None, NoRows(), lambda _: f"INSERT 0 {receipt.count}")
@@ -168,7 +168,7 @@ def fill(call: Invocation) -> StatementResult:
         is_load = is_loadable and begin_load(session, relid, "INSERT")
         rows = copy(session, query, chain(first, batches), call.plan.filled, columns)
     if is_load:
-        receipt = catalog.capture(relid, *call.inline)
+        receipt = catalog.journals.capture(relid, *call.inline)
         JournalWriter(session, relid, call.running).settle(receipt)
     return StatementResult(None, NoRows(), lambda _: f"INSERT 0 {rows}")
 

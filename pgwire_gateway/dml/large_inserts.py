@@ -39,20 +39,20 @@ def run(call: Invocation, perform: Perform) -> StatementResult:
     if call.plan.route is not Route.CATALOG or relid is None or not _is_large(call, relid):
         return perform(call)
     catalog = session.catalog
-    catalog.savepoint(_SAVEPOINT)
+    catalog.transaction.savepoint(_SAVEPOINT)
     if begin_load(session, relid, "INSERT"):
         try:
             result = perform(replanning.locked(call))
         except GatewayError as error:
             if error.sqlstate != sqlstate.FEATURE_NOT_SUPPORTED:
                 raise
-            catalog.roll_back_to(_SAVEPOINT)
+            catalog.transaction.roll_back_to(_SAVEPOINT)
             session.transaction.written.discard(relid)
             call = replanning.locked(call)
         else:
-            catalog.release(_SAVEPOINT)
+            catalog.transaction.release(_SAVEPOINT)
             return result
-    catalog.release(_SAVEPOINT)
+    catalog.transaction.release(_SAVEPOINT)
     session.occupied.add(relid)
     return perform(call)
 

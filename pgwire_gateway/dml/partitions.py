@@ -86,7 +86,7 @@ def narrowed(call: Invocation, *, by_spark: bool = False) -> Invocation:
 def _reached(call: Invocation) -> Reached:
     """Return the leaves that PostgreSQL's plan names."""
     trees = call.plan.trees
-    answer = call.session.catalog.explain(
+    answer = call.session.catalog.analyses.explain(
         call.statement.text,
         call.values,
         parameter_oids=call.parameter_oids,
@@ -145,7 +145,7 @@ def routed(
     wanted = {" AND ".join(_condition(*pair) for pair in row.items()) for row in rows}
     table = names.relation_name(catalog, relid)
     text = f"SELECT FROM {table} WHERE ({') OR ('.join(sorted(wanted))})"
-    answer = catalog.explain(
+    answer = catalog.analyses.explain(
         text, call.values, parameter_oids=call.parameter_oids, formats=call.formats
     )
     return _among(tree, _named(answer))
@@ -202,7 +202,7 @@ def _local(call: Invocation, reached: Reached) -> Plan:
     if plan.basis is None:
         raise TypeError(plan.route)
     relids = [leaf.relid for leaves in reached.values() for leaf in leaves]
-    found = call.session.catalog.relations(relids, definitions=plan.basis.definitions)
+    found = call.session.catalog.observations.relations(relids, definitions=plan.basis.definitions)
     return replace(
         plan,
         route=Route.CATALOG,
@@ -398,5 +398,5 @@ def _reads_tiered(call: Invocation) -> bool:
     plan = call.plan
     if plan.journals:
         return True
-    found = call.session.catalog.relations(plan.tables)
+    found = call.session.catalog.observations.relations(plan.tables)
     return any(relation.kind is not RelationKind.RESIDENT for relation in found.values())

@@ -109,7 +109,7 @@ def prepare(call: Invocation) -> CompiledRead:
 
 def _hint(call: Invocation) -> str | None:
     """Tell what has PostgreSQL compute a query instead of Spark."""
-    relations = call.session.catalog.relations(sorted(call.plan.tables)).values()
+    relations = call.session.catalog.observations.relations(sorted(call.plan.tables)).values()
     tiered = [
         quoted(relation.schema, relation.name)
         for relation in relations
@@ -136,7 +136,7 @@ def _read(call: Invocation) -> StatementResult:
         except Refusal as reason:
             if not _may_lock_all(call, call.plan.locks, reason):
                 relid = min(call.plan.locks.relids)
-                name = call.session.catalog.relations([relid])[relid].name
+                name = call.session.catalog.observations.relations([relid])[relid].name
                 raise UnsupportedError(
                     "NOWAIT and SKIP LOCKED are not supported here on the tiered table"
                     f' "{name}": {reason}',

@@ -40,12 +40,12 @@ def is_tiered(session: ClientSession, name: RelationName) -> bool:
 def is_external(session: ClientSession, name: RelationName) -> bool:
     """Return whether a name stands for a journal of others."""
     relid = names.relation_oid(session.catalog, name)
-    return session.catalog.relations([relid])[relid].is_external
+    return session.catalog.observations.relations([relid])[relid].is_external
 
 
 def _tiered(session: ClientSession, name: RelationName) -> int | None:
     relid = names.relation_oid(session.catalog, name)
-    kind = session.catalog.relations([relid])[relid].kind
+    kind = session.catalog.observations.relations([relid])[relid].kind
     return relid if kind is RelationKind.JOURNALED else None
 
 
@@ -59,7 +59,7 @@ def hold(call: Invocation) -> Held:
     if began:
         session.transaction.begin_implicit()
     else:
-        session.catalog.savepoint(_SAVEPOINT)
+        session.catalog.transaction.savepoint(_SAVEPOINT)
     incoming = begin(session, call.statement.text)
     most_bytes = MOST_BINARY_BYTES if incoming.overall_format else MOST_BYTES
     held = Held(call.services.config.thaw_rows, most_bytes)
@@ -67,10 +67,10 @@ def hold(call: Invocation) -> Held:
     with suppress(CatalogError):
         incoming.fail("the rows are held")
     if began:
-        session.catalog.rollback()
+        session.catalog.transaction.rollback()
         session.transaction.settle()
     else:
-        session.catalog.abandon(_SAVEPOINT)
+        session.catalog.transaction.abandon(_SAVEPOINT)
     return held
 
 
@@ -120,6 +120,6 @@ def _announced(call: Invocation, name: RelationName) -> tuple[int, int] | None:
             if _tiered(session, name) == relid:
                 return relid, announced.mark
         if began:
-            session.catalog.rollback()
+            session.catalog.transaction.rollback()
         session.transaction.settle()
     return None

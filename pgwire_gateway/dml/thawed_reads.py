@@ -101,23 +101,24 @@ def _run(call: Invocation, refused: UnsupportedError, *, lasts: bool) -> Stateme
     session = call.session
     began = not session.transaction.open
     if not began:
-        session.catalog.savepoint(_SAVEPOINT)
+        session.catalog.transaction.savepoint(_SAVEPOINT)
     try:
         result = _tried(call)
     except (Refusal, NotHotError, UnsupportedError) as reason:
         if began:
             undo(call)
         else:
-            session.catalog.abandon(_SAVEPOINT)
+            session.catalog.transaction.abandon(_SAVEPOINT)
         raise _told(refused, reason) from reason
     except (OutdatedPlanError, OutdatedTransactionError) as error:
         if began:
             raise
-        session.catalog.abandon(_SAVEPOINT)
+        session.catalog.transaction.abandon(_SAVEPOINT)
         raise OutdatedPlanError(error.message) from error
     if not began:
         # Who writes the tables as a whole waits until it is known that their rows may go cold.
-        leave = session.catalog.release if lasts else session.catalog.abandon
+        transaction = session.catalog.transaction
+        leave = transaction.release if lasts else transaction.abandon
         leave(_SAVEPOINT)
     return result
 
@@ -138,9 +139,9 @@ def _wait(call: Invocation) -> None:
     session, needed = call.session, needed_rows(call)
     began = not session.transaction.open
     session.transaction.begin_implicit()
-    session.catalog.savepoint(_WAITING)
-    session.catalog.hold([part.table.relid for part in (needed, *needed.further)])
-    session.catalog.abandon(_WAITING)
+    session.catalog.transaction.savepoint(_WAITING)
+    session.catalog.writes.hold([part.table.relid for part in (needed, *needed.further)])
+    session.catalog.transaction.abandon(_WAITING)
     if began:
         undo(call)
 

@@ -97,7 +97,7 @@ def applies(call: Invocation) -> bool:
 def _unsupported(call: Invocation, refusal: Refusal) -> UnsupportedError:
     kind, is_external = call.statement.kind.name, call.plan.is_external
     whose = "table of others" if is_external else "tiered table"
-    name = call.session.catalog.relations([call.target])[call.target].name
+    name = call.session.catalog.observations.relations([call.target])[call.target].name
     return UnsupportedError(
         f'this {kind} of {whose} "{name}" is not supported: {refusal}',
         hint=HINT_OF_OTHERS if is_external else HINT,
@@ -153,14 +153,14 @@ def change(call: Invocation, rows: SingleRows, version: int, *, began: bool) -> 
             tables that tell the keys have changed meanwhile.
     """
     session, relid = call.session, str(call.target).encode()
-    places = session.catalog.thaw(call.target, rows.present)
+    places = session.catalog.journals.thaw(call.target, rows.present)
     if not places:
         raise Refusal("a row that is stored does not satisfy a constraint now")
     session.last_decision = f"{EXECUTORS[Route.THAW]}: {hot_runs.REASON}"
     thawed = [str(version).encode(), places, encode_rows(rows.present), encode_rows(rows.absent)]
     after = [(bookkeeping.CAPTURE_THAWED, [relid, *thawed]), *rows.sources.calls()]
     with source_rows.doubted(call, rows.sources, began=began):
-        result, (values, *answers) = session.catalog.run_between(
+        result, (values, *answers) = session.catalog.writes.run_between(
             hot_runs.step(call),
             router.named(call.statement),
             call.plan.basis,

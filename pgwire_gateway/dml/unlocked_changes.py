@@ -185,7 +185,7 @@ class UnlockedChange:
         found = self._superseded(now)
         if found is None or found.identities.num_rows:
             return False
-        self._call.session.catalog.publish(self._call.target, version, [begun.segment])
+        self._call.session.catalog.journals.publish(self._call.target, version, [begun.segment])
         begun.keep()
         return True
 

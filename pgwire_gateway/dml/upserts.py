@@ -118,7 +118,7 @@ def _plan(
 ) -> Plan | None:
     """Plan the MERGE; None where that could do something else."""
     catalog = call.session.catalog
-    proposed = catalog.analyse(upsert.source, call.parameter_oids).columns or ()
+    proposed = catalog.analyses.analyse(upsert.source, call.parameter_oids).columns or ()
     columns = _columns(catalog, upsert, table, proposed)
     if columns is None or not _is_complete(call, table, columns):
         return None

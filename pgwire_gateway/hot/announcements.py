@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from catalog.bookkeeping import calls as bookkeeping
-from catalog.bookkeeping.calls import array
+from catalog.bookkeeping.calls import Call, array
 from catalog.errors import GatewayError
 from catalog.hot import hot_keys
 from catalog.hot.hot_keys import Announcement, Writing
 from catalog.hot.thawing import Thawing
 from catalog.pg import sqlstate
-from catalog.session.connections import Call
 from pgwire_gateway.planning import router
 from pgwire_gateway.planning.plans import WrittenLeaves
 from pgwire_gateway.session.invocation import Invocation
@@ -108,7 +107,7 @@ def announce(
         NotHotError: The table cannot have hot rows.
     """
     call.session.transaction.expect_implicit()
-    _, (answer,) = call.session.catalog.run_between(
+    _, (answer,) = call.session.catalog.writes.run_between(
         None,
         router.named(call.statement),
         call.plan.basis,
@@ -250,7 +249,7 @@ def give_way(call: Invocation, attempt: int, *, began: bool) -> None:
 
 def undo(call: Invocation) -> None:
     """Roll back the transaction, which was begun for the statement."""
-    call.session.catalog.rollback()
+    call.session.catalog.transaction.rollback()
     call.session.transaction.settle()
 
 

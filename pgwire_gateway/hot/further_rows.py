@@ -165,8 +165,8 @@ def wait(call: Invocation, needed: NeededRows, reason: NotHotError, attempt: int
     session = call.session
     relids = [part.table.relid for part in (needed, *needed.further)]
     if not session.transaction.open:
-        session.catalog.hold(relids)
+        session.catalog.writes.hold(relids)
         return
-    session.catalog.savepoint(_SAVEPOINT)
-    session.catalog.hold(relids)
-    session.catalog.abandon(_SAVEPOINT)
+    session.catalog.transaction.savepoint(_SAVEPOINT)
+    session.catalog.writes.hold(relids)
+    session.catalog.transaction.abandon(_SAVEPOINT)

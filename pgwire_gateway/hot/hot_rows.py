@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
+from catalog.bookkeeping.calls import Call
 from catalog.errors import CatalogError, HotRowsError
 from catalog.failpoints import Failpoint, reach
 from catalog.hot import hot_keys
 from catalog.hot.hot_keys import Announcement, Thawed, Writing
 from catalog.pg import sqlstate
 from catalog.session import session_state
-from catalog.session.connections import Call
 from pgwire_gateway.hot import further_rows, hot_runs, own_hot_rows, single_trips, unwaited_rows
 from pgwire_gateway.hot.announcements import (
     ATTEMPTS,
@@ -277,17 +277,17 @@ def or_unlock(call: Invocation, attempt: Callable[[], StatementResult]) -> State
     # Where all rows are known to be hot there is nothing to be tried.
     tries = not began and single_trips.expected(call) is None
     if tries:
-        session.catalog.savepoint(_SAVEPOINT)
+        session.catalog.transaction.savepoint(_SAVEPOINT)
     try:
         done = attempt()
     except (Refusal, NotHotError):
         if began:
             undo(call)
         elif tries:
-            session.catalog.abandon(_SAVEPOINT)
+            session.catalog.transaction.abandon(_SAVEPOINT)
         raise
     if tries:
-        session.catalog.release(_SAVEPOINT)
+        session.catalog.transaction.release(_SAVEPOINT)
     return done
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from catalog.bookkeeping.calls import Call
 from catalog.connection.steps import Execute, Query
 from catalog.errors import CatalogError
 from catalog.failpoints import Failpoint, reach
@@ -10,7 +11,6 @@ from catalog.hot import hot_keys
 from catalog.hot.hot_keys import Unsearched, Writing
 from catalog.pg import sqlstate
 from catalog.results import LocalResult
-from catalog.session.connections import Call
 from pgwire_gateway.hot import own_hot_rows, unwaited_rows
 from pgwire_gateway.planning import router
 from pgwire_gateway.planning.plans import EXECUTORS, Route
@@ -37,7 +37,7 @@ def run(  # noqa: PLR0913 - what goes along with it
     guarded: bool = False,
 ) -> tuple[StatementResult, list[bytes]]:
     """Run the statement; return its result and the answers of calls after it."""
-    result, answers = call.session.catalog.run_between(
+    result, answers = call.session.catalog.writes.run_between(
         step(call),
         router.named(call.statement),
         call.plan.basis,

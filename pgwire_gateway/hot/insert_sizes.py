@@ -28,7 +28,7 @@ def expected_rows(call: Invocation) -> int:
     Raises:
         CatalogError: What PostgreSQL finds wrong when it plans the statement.
     """
-    explained = call.session.catalog.explain(
+    explained = call.session.catalog.analyses.explain(
         call.statement.text, call.values, parameter_oids=call.parameter_oids, formats=call.formats
     )
     # Nothing comes out of an INSERT without RETURNING; below it are the rows it gets.
@@ -43,7 +43,7 @@ def expected_rows_of(session: ClientSession, query: str) -> int:
     Raises:
         CatalogError: What PostgreSQL finds wrong when it plans the query.
     """
-    return int(_plan(session.catalog.explain(query))["Plan Rows"])
+    return int(_plan(session.catalog.analyses.explain(query))["Plan Rows"])
 
 
 def _plan(explained: bytes) -> dict[str, Any]:

@@ -19,13 +19,13 @@ from typing import Final
 
 import pyarrow as pa
 
+from catalog.bookkeeping.calls import Call
 from catalog.errors import CatalogError
 from catalog.hot import hot_keys
 from catalog.hot.hot_keys import Proposed, Unsearched
 from catalog.journal.layout import column_names
 from catalog.model import JournalTable
 from catalog.pg import sqlstate
-from catalog.session.connections import Call
 from pgwire_gateway.rows import computed_keys, value_search
 from pgwire_gateway.rows.needed_rows import NeededRows, WantedRows
 from pgwire_gateway.rows.row_search import look_up, stored_rows

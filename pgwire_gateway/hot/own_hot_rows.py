@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from catalog.bookkeeping.calls import Call
 from catalog.errors import CatalogError, GatewayError
 from catalog.hot import hot_keys
 from catalog.hot.hot_keys import Thawed, Unsearched
 from catalog.pg import sqlstate
 from catalog.session import session_state
-from catalog.session.connections import Call
 from pgwire_gateway.hot.announcements import thawing_of
 from pgwire_gateway.rows import unique_keys
 from pgwire_gateway.rows.needed_rows import NeededRows

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Final
 
 from catalog.bookkeeping import calls as bookkeeping
+from catalog.bookkeeping.calls import Call
 from catalog.errors import CatalogError, OutdatedPlanError
 from catalog.hot import hot_keys
 from catalog.hot.hot_keys import Writing
-from catalog.session.connections import Call
 from pgwire_gateway.hot import insert_sizes
 from pgwire_gateway.hot.announcements import thawing_of
 from pgwire_gateway.hot.hot_runs import (

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from catalog.bookkeeping.calls import Call
 from catalog.hot import hot_keys
 from catalog.hot.hot_keys import Ahead, Announcement, Reading, Thawed
 from catalog.hot.thawing import Thawing
 from catalog.session import session_state
-from catalog.session.connections import Call
 from pgwire_gateway.hot import unwaited_rows
 from pgwire_gateway.hot.announcements import announce, thawing_of, undo
 from pgwire_gateway.hot.hot_runs import writing_of

@@ -71,20 +71,20 @@ def run(
         once: Makes rows hot, and runs it.
     """
     for _ in range(ATTEMPTS):
-        call.session.catalog.savepoint(SAVEPOINT)
+        call.session.catalog.transaction.savepoint(SAVEPOINT)
         result = once(wanted)
         locked = _locked(call, needed)
         if not locked.others:
-            call.session.catalog.release(SAVEPOINT)
+            call.session.catalog.transaction.release(SAVEPOINT)
             return result
-        call.session.catalog.roll_back_to(SAVEPOINT)
+        call.session.catalog.transaction.roll_back_to(SAVEPOINT)
         table = needed.table
         result = once(WantedRows([key_of(table, key) for key in sorted(locked.keys)], [], []))
         if _locked(call, needed).keys == locked.keys:
-            call.session.catalog.release(SAVEPOINT)
+            call.session.catalog.transaction.release(SAVEPOINT)
             return result
         # Others were faster.
-        call.session.catalog.abandon(SAVEPOINT)
+        call.session.catalog.transaction.abandon(SAVEPOINT)
     return once(wanted)
 
 

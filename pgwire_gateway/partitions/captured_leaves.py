@@ -11,7 +11,7 @@ def capture(call: Invocation, tiered: Iterable[int]) -> list[CaptureReceipt]:
     """Have the journals of tiered leaves take the rows that PostgreSQL has put there."""
     relids = list(tiered)
     # First: where rows are many, that leaf alone is announced as written when they are settled.
-    receipts = [call.session.catalog.capture(relid, *call.inline) for relid in relids]
+    receipts = [call.session.catalog.journals.capture(relid, *call.inline) for relid in relids]
     if not all(receipt.captured for receipt in receipts):
         call.session.watch_from_now(call.running, call.statement.text)
     for relid, receipt in zip(relids, receipts, strict=True):

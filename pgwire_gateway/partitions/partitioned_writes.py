@@ -47,7 +47,7 @@ def _native(call: Invocation, *, began: bool) -> StatementResult:
     """Do so in a transaction that was begun for the statement, or not."""
     leaves, session = _leaves(call), call.session
     session.transaction.expect_implicit()
-    result, _ = session.catalog.run_between(
+    result, _ = session.catalog.writes.run_between(
         hot_runs.step(call),
         router.named(call.statement),
         call.plan.basis,
@@ -67,7 +67,7 @@ def insert(call: Invocation) -> StatementResult:
             return hot_rows.insert_into_leaves(call, leaves)
     began = not session.transaction.open
     _lock(call, leaves)
-    result, _ = session.catalog.run_between(
+    result, _ = session.catalog.writes.run_between(
         hot_runs.step(call), router.named(call.statement), call.plan.basis, began=began
     )
     if result is None:
@@ -184,7 +184,7 @@ def _move(call: Invocation, leaves: WrittenLeaves) -> StatementResult:
         # First: what comes to resident leaves from others has been changed already.
         count += int(_native(call, began=began).status().rpartition(" ")[2])
         capture(call, locked)
-        versions, _ = call.session.catalog.begin_write(locked, command="UPDATE")
+        versions, _ = call.session.catalog.writes.begin_write(locked, command="UPDATE")
     for part in parts:
         count += moved_rows.end(part, versions[part.target], observation)
     keyed = bool(tree.key)
@@ -200,7 +200,7 @@ def lock(call: Invocation, tree: int, tiered: Sequence[int], resident: Sequence[
     session.transaction.begin_implicit()
     session.transaction.written.update(tiered)
     if tiered:
-        session.catalog.begin_write(tiered, command=call.statement.kind.name)
+        session.catalog.writes.begin_write(tiered, command=call.statement.kind.name)
     function, values = announcing_leaves(WrittenLeaves(tree, tuple(tiered), tuple(resident)))
     session.catalog.call(function, *values)
 

@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from catalog.bookkeeping import calls as bookkeeping
-from catalog.bookkeeping.calls import array
+from catalog.bookkeeping.calls import Call, array
 from catalog.bookkeeping.tail import encode_rows
 from catalog.model import JournalTable
 from catalog.results import Leaf, PartitionTree
 from catalog.session import names
-from catalog.session.connections import Call
 from pgwire_gateway.dml import changes, partitions, upserts
 from pgwire_gateway.hot import hot_rows, hot_runs, own_hot_rows
 from pgwire_gateway.hot.announcements import NotHotError
@@ -137,7 +136,7 @@ class _Wanted:
 
 def _name(call: Invocation) -> str:
     relid = _leaves(call).tree
-    return call.session.catalog.relations([relid])[relid].name
+    return call.session.catalog.observations.relations([relid])[relid].name
 
 
 def _unsupported(call: Invocation, refusal: Exception) -> UnsupportedError:
@@ -181,7 +180,7 @@ def _changed(call: Invocation, wanted: _Wanted, *, began: bool) -> StatementResu
         if _key_names(observation.result.snapshots[relid].table) != wanted.key_names:
             raise Refusal("partitions with other keys")
         rows = look_up(call.services.lookups, observation, relid, wanted.keys)
-        places = session.catalog.thaw(relid, rows.present)
+        places = session.catalog.journals.thaw(relid, rows.present)
         if not places:
             raise Refusal("a row that is stored does not satisfy a constraint now")
         after.append(_capturing(relid, versions[relid], places, rows))
@@ -189,7 +188,7 @@ def _changed(call: Invocation, wanted: _Wanted, *, began: bool) -> StatementResu
     before = [(bookkeeping.ANNOUNCE_TREE, [above, array(resident), array(tiered)])]
     session.last_decision = f"{EXECUTORS[Route.THAW]}: {call.plan.reason}"
     with source_rows.doubted(call, wanted.sources, began=began):
-        result, answers = session.catalog.run_between(
+        result, answers = session.catalog.writes.run_between(
             hot_runs.step(call),
             router.named(call.statement),
             call.plan.basis,

@@ -77,7 +77,7 @@ def merged(call: Invocation) -> Invocation | None:
     if upsert is None:
         return None
     (relid,) = names.relation_oids(catalog, [upsert.target])
-    found = catalog.relations([relid]).get(relid) if relid else None
+    found = catalog.observations.relations([relid]).get(relid) if relid else None
     tree = found and found.tree
     if found is None or not tree or not any(leaf.is_tiered for leaf in tree.leaves):
         return None

@@ -40,9 +40,9 @@ def prove(catalog: CatalogSession, found: Answerable | None) -> None:
     """
     if found is None or catalog.transaction_status == "E":
         return
-    if catalog.definitions() == found.definitions:
+    if catalog.observations.definitions() == found.definitions:
         return
-    now = catalog.relations([relation.relid for relation in found.relations])
+    now = catalog.observations.relations([relation.relid for relation in found.relations])
     if any(
         now[r.relid].kind is not r.kind or now[r.relid].turns != r.turns for r in found.relations
     ):

@@ -57,16 +57,16 @@ def refuse_journaled(
     query = _hidden(catalog, HiddenQuery(statement, tuple(parameter_oids)))
     if query is None or query.statement.all_qualified_system:
         return None
-    definitions = catalog.definitions()
+    definitions = catalog.observations.definitions()
     try:
-        analysis = catalog.analyse(query.statement.text, query.parameter_oids)
+        analysis = catalog.analyses.analyse(query.statement.text, query.parameter_oids)
     except GatewayError as error:
         if error.position is not None and query.offset is not None:
             error.position += query.offset
         raise
     if analysis.tree is None:
         return None
-    touched = catalog.relations(
+    touched = catalog.observations.relations(
         pipeline.relations(pipeline.parse_tree(analysis.tree)), definitions=definitions
     )
     if any(
@@ -87,7 +87,7 @@ def _is_forced_write(catalog: CatalogSession, tree: str, touched: Mapping[int, R
     """Return whether a query writes tables of PostgreSQL while that is kept from answering."""
     written = frozenset[int]().union(*map(written_relations, pipeline.parse_tree(tree)))
     lasting = all(touched[relid].is_lasting for relid in written)
-    return not lasting and catalog.basis().executor in forced.SPARK_EXECUTORS
+    return not lasting and catalog.observations.basis().executor in forced.SPARK_EXECUTORS
 
 
 def _hidden(catalog: CatalogSession, around: HiddenQuery) -> HiddenQuery | None:

@@ -133,7 +133,9 @@ def _plan(
         return own
     if statement.kind in COMMANDS:
         executes = statement.kind is StatementKind.EXECUTE
-        return Plan(statement, Route.COMMAND, catalog.analyse(statement.text) if executes else None)
+        return Plan(
+            statement, Route.COMMAND, catalog.analyses.analyse(statement.text) if executes else None
+        )
     if statement.kind in _AROUND_QUERIES:
         return _AROUND_QUERIES[statement.kind](catalog, statement, parameter_oids, prepared)
     plain = statement.all_qualified_system and statement.kind is StatementKind.SELECT
@@ -148,7 +150,9 @@ def _plan(
             )
     else:
         tree = statement.kind not in WITHOUT_TREE
-        analysis = catalog.analyse(statement.text, parameter_oids, name=prepared, tree=tree)
+        analysis = catalog.analyses.analyse(
+            statement.text, parameter_oids, name=prepared, tree=tree
+        )
     if statement.kind is StatementKind.UNKNOWN:
         raise GatewayError("syntax error", sqlstate=codes.SYNTAX_ERROR)
     if statement.kind is StatementKind.SELECT and analysis.columns is None:
@@ -189,7 +193,7 @@ def _analysed(
     names = named(statement)
     try:
         if requests:
-            return catalog.analyse_seeing(names, statement.text, requests)
+            return catalog.observations.analyse_seeing(names, statement.text, requests)
     except CatalogError as error:
         # What is wrong may be with tables that it does not read.
         if error.sqlstate == codes.QUERY_CANCELED:
@@ -218,7 +222,7 @@ def _plan_explain(
         answerable = hidden_queries.refuse_journaled(catalog, statement, parameter_oids)
     else:
         answerable = explained.answerable
-    analysis = catalog.analyse(statement.text, parameter_oids, name=prepared)
+    analysis = catalog.analyses.analyse(statement.text, parameter_oids, name=prepared)
     if explained is None or explained.route in _POSTGRESQLS:
         if not statement.details["analyze"]:
             answerable = None  # no rows are read
@@ -237,7 +241,7 @@ def _plan_declare(
         answerable = read.answerable
     elif not is_ours:
         answerable = hidden_queries.refuse_journaled(catalog, statement, parameter_oids)
-    analysis = catalog.analyse(statement.text, parameter_oids, name=prepared)
+    analysis = catalog.analyses.analyse(statement.text, parameter_oids, name=prepared)
     if is_ours:
         return Plan(statement, Route.CURSOR, analysis, prepared=prepared, explained=read)
     return Plan(statement, Route.CATALOG, analysis, prepared=prepared, answerable=answerable)
@@ -262,7 +266,7 @@ def _explained(
         return None
     if query.all_qualified_system:
         return Plan(query, Route.CATALOG)
-    catalog.deallocate_later(EXPLAINED)
+    catalog.analyses.deallocate_later(EXPLAINED)
     try:
         return _plan(catalog, query, parameter_oids, EXPLAINED)
     except GatewayError as error:
@@ -275,7 +279,7 @@ def _executed(catalog: CatalogSession, statement: Statement) -> Plan | None:
     named = hidden_queries.prepared_query(catalog, statement.details["name"])
     if named is None or named.statement.kind not in QUERIES:
         return None
-    catalog.deallocate_later(EXPLAINED)
+    catalog.analyses.deallocate_later(EXPLAINED)
     try:
         return _plan(catalog, named.statement, named.parameter_oids, EXPLAINED)
     except GatewayError as error:
@@ -322,7 +326,7 @@ def basis(catalog: CatalogSession, statement: Statement) -> Basis | None:
     """Return what the analysis of a statement rests on, None when nothing can change it."""
     if statement.kind not in QUERIES or statement.all_qualified_system:
         return None
-    return catalog.basis(named(statement))
+    return catalog.observations.basis(named(statement))
 
 
 def named(statement: Statement) -> list[str]:
@@ -334,7 +338,9 @@ def _plan_query(catalog: CatalogSession, local: Plan, rests_on: Basis) -> Plan:
     """Return the plan for PostgreSQL alone, or another one when it touches journaled tables."""
     analysis = local.analysis
     queries = pipeline.parse_tree((analysis and analysis.tree) or "")
-    relations = catalog.relations(pipeline.relations(queries), definitions=rests_on.definitions)
+    relations = catalog.observations.relations(
+        pipeline.relations(queries), definitions=rests_on.definitions
+    )
     journaled = {
         relid for relid, relation in relations.items() if relation.kind is RelationKind.JOURNALED
     }

@@ -43,10 +43,10 @@ def analyse(
     that of a change of resident tables which Spark may compute.
     """
     if catalog.transaction_status != "T" or not _may_lock(statement):
-        return catalog.analyse_named(names, statement.text, parameter_oids, name=prepared)
-    basis, limits = catalog.grounds(names)
+        return catalog.analyses.analyse_named(names, statement.text, parameter_oids, name=prepared)
+    basis, limits = catalog.observations.grounds(names)
     keeps_locks = not _locks(catalog, statement, basis)
-    analysis = catalog.analyse(
+    analysis = catalog.analyses.analyse(
         statement.text, parameter_oids, name=prepared, keeps_locks=keeps_locks
     )
     return basis, limits, analysis
@@ -61,5 +61,5 @@ def _locks(catalog: CatalogSession, statement: Statement, basis: Basis) -> bool:
         return True
     found = _OIDS.search(basis.resolution)
     relids = [int(oid) for oid in found[1].split(",") if oid.isdigit()] if found else []
-    relations = catalog.relations(relids, definitions=basis.definitions)
+    relations = catalog.observations.relations(relids, definitions=basis.definitions)
     return any(relation.kind in _MAY_BE_TIERED for relation in relations.values())

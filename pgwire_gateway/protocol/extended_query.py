@@ -148,7 +148,7 @@ def on_describe(session: ClientSession, message: Describe) -> None:
 
 def _describe_cursor(session: ClientSession, name: str) -> None:
     """Tell the result types of a cursor that SQL has declared, which is a portal too."""
-    columns, code = session.catalog.describe_portal(name)
+    columns, code = session.catalog.analyses.describe_portal(name)
     session.send(RowDescription(field_descriptions(columns, (code,))) if columns else NoData())
 
 

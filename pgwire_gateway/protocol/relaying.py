@@ -156,10 +156,10 @@ def _pass_on(
     checks = passage.outside if outside else passage.inside
     commits = passage.action in commands.COMMITTING
     if passage.action in commands.ENDING:
-        session.catalog.end_guard()
+        session.catalog.transaction.end_guard()
     session.transaction.note_run()
-    with session.catalog.doubting() if commits else nullcontext():
-        reply = session.catalog.exchange(
+    with session.catalog.transaction.doubting() if commits else nullcontext():
+        reply = session.catalog.relay.exchange(
             messages,
             passage.answers,
             checks,
@@ -188,9 +188,9 @@ def _pass_on(
         return True
     if not reply.sent and (outside or reply.status == "T"):
         if outside:  # what began with the passage
-            session.catalog.rollback()
+            session.catalog.transaction.rollback()
         for name in passage.prepares:
-            session.catalog.deallocate(name)
+            session.catalog.analyses.deallocate(name)
         session.finish()
         return False
     _end_outdated(session, passage, reply)
@@ -211,7 +211,7 @@ def _doubt(session: ClientSession, passage: Passage) -> Reply | None:
     if session.shortcuts.is_proved(passage.proofs):
         return None
     proven = together(proof.telling for proof in passage.proofs)
-    reply = session.catalog.exchange(b"", 0, proven, sink=session.frontend.send_encoded)
+    reply = session.catalog.relay.exchange(b"", 0, proven, sink=session.frontend.send_encoded)
     if reply.error is None and reply.confirmed:
         return None
     return reply
@@ -237,7 +237,7 @@ def _is_outdated(session: ClientSession, passage: Passage, reply: Reply, *, outs
         return False
     # The error may be one of the outdated plan.
     proven = together(proof.telling for proof in passage.proofs)
-    again = session.catalog.exchange(b"", 0, proven, sink=session.frontend.send_encoded)
+    again = session.catalog.relay.exchange(b"", 0, proven, sink=session.frontend.send_encoded)
     return not again.confirmed
 
 

@@ -29,7 +29,7 @@ def applies(call: Invocation) -> bool:
         return False
     tables = [RelationName(*details[name]) for name in ("referencing", "referenced")]
     relids = [relid for relid in names.relation_oids(catalog, tables) if relid]
-    found = catalog.relations(relids).values()
+    found = catalog.observations.relations(relids).values()
     return len(relids) == len(tables) and any(r.kind is RelationKind.JOURNALED for r in found)
 
 

@@ -85,12 +85,12 @@ def _tried(call: Invocation) -> int | None:
         where the statement fails for something else.
     """
     session, fk = call.session, None
-    session.catalog.savepoint(SAVEPOINT)
+    session.catalog.transaction.savepoint(SAVEPOINT)
     try:
         local_queries.pass_on(session, call.statement.text)
     except CatalogError as error:
         fk = _unsettled(error)
-    session.catalog.abandon(SAVEPOINT)
+    session.catalog.transaction.abandon(SAVEPOINT)
     return fk
 
 
@@ -147,14 +147,14 @@ def _release(call: Invocation, fk: int) -> None:
         referenced = references.Referenced.told_by(told.decode(), _refusal())
         if referenced is None:
             raise TypeError(told)
-        session.catalog.savepoint(references.SAVEPOINT)
+        session.catalog.transaction.savepoint(references.SAVEPOINT)
         try:
             released = references.release(call, referenced)
         except CatalogError as error:
             if error is not referenced.error:
                 raise
             released, failures = None, FAILURES
-        session.catalog.release(references.SAVEPOINT)
+        session.catalog.transaction.release(references.SAVEPOINT)
         if released is None and failures < FAILURES:
             failures += 1
             time.sleep(announcements.PAUSE_S * failures)
@@ -171,7 +171,7 @@ def _release(call: Invocation, fk: int) -> None:
 def _require_unreferenced(call: Invocation, referenced: references.Referenced) -> None:
     """Lock a table as a whole, and refuse values by which its rows reference (23503)."""
     session, relid, told = call.session, referenced.relid, referenced.told.encode()
-    session.catalog.begin_write([relid])
+    session.catalog.writes.begin_write([relid])
     session.transaction.written.add(relid)
     found = referencing_rows.first_with(call, relid, referenced.columns, referenced.values)
     if found is not None:

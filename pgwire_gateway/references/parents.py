@@ -238,7 +238,7 @@ def _held(call: Invocation, sought: Sought) -> list[tuple[int, Texts]]:
     catalog, relid = call.session.catalog, sought.relid
     if session_state.keeps_snapshot(catalog):
         # What others have changed since is not to be seen.
-        catalog.hold([relid])
+        catalog.writes.hold([relid])
         call.session.transaction.written.add(relid)
     else:
         catalog.call(bookkeeping.HOLD_PARENT, _number(relid))

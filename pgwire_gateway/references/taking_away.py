@@ -105,17 +105,19 @@ def run(call: Invocation) -> StatementResult:
     began = not session.transaction.open
     session.transaction.expect_implicit()
     if not call.plan.takes:
-        result, _ = session.catalog.run_between(
+        result, _ = session.catalog.writes.run_between(
             hot_runs.step(call), named, call.plan.basis, began=began
         )
         if result is None:
             raise TypeError(call.plan.route)
         answerable.prove(session.catalog, call.plan.answerable)
         return hot_runs.result_of(call, result)
-    session.catalog.run_between(None, named, call.plan.basis, began=began)
+    session.catalog.writes.run_between(None, named, call.plan.basis, began=began)
 
     def attempt() -> StatementResult:
-        result, _ = session.catalog.run_between(hot_runs.step(call), named, None, began=False)
+        result, _ = session.catalog.writes.run_between(
+            hot_runs.step(call), named, None, began=False
+        )
         if result is None:
             raise TypeError(call.plan.route)
         return hot_runs.result_of(call, result)
@@ -151,7 +153,7 @@ def run_tiered(
 def _repeated(call: Invocation, attempt: Callable[[], StatementResult]) -> StatementResult:
     """Run a statement until all rows are hot that reference what it takes away."""
     session = call.session
-    session.catalog.savepoint(SAVEPOINT)
+    session.catalog.transaction.savepoint(SAVEPOINT)
     certain, failures = True, 0
     for _ in range(ATTEMPTS):
         call.running.check()
@@ -161,7 +163,7 @@ def _repeated(call: Invocation, attempt: Callable[[], StatementResult]) -> State
             referenced = Referenced.of(error)
             if referenced is None:
                 raise
-            session.catalog.roll_back_to(SAVEPOINT)
+            session.catalog.transaction.roll_back_to(SAVEPOINT)
             released = release(call, referenced)
             failures += released is None
             if failures > FAILURES:
@@ -170,12 +172,12 @@ def _repeated(call: Invocation, attempt: Callable[[], StatementResult]) -> State
                 _wait(call, referenced.relid, failures)
             certain = certain and released is not False
             # What has been made hot is to stay so if the statement fails once more.
-            session.catalog.release(SAVEPOINT)
-            session.catalog.savepoint(SAVEPOINT)
+            session.catalog.transaction.release(SAVEPOINT)
+            session.catalog.transaction.savepoint(SAVEPOINT)
             continue
         if not certain:
             raise UnsupportedError(_too_many(call.services.config.thaw_rows))
-        session.catalog.release(SAVEPOINT)
+        session.catalog.transaction.release(SAVEPOINT)
         return done
     raise GatewayError(
         "could not serialize access due to rows that others reference by",
@@ -190,8 +192,8 @@ def _wait(call: Invocation, relid: int, failures: int) -> None:
         time.sleep(announcements.PAUSE_S * failures)
         return
     # A transaction that reads by one snapshot may have made them hot itself, until it ends.
-    call.session.catalog.hold([relid])
-    call.session.catalog.roll_back_to(SAVEPOINT)
+    call.session.catalog.writes.hold([relid])
+    call.session.catalog.transaction.roll_back_to(SAVEPOINT)
 
 
 def release(call: Invocation, referenced: Referenced) -> bool | None:
@@ -285,8 +287,8 @@ def _announced(call: Invocation, referenced: Referenced) -> Announcement | bool 
         if not reason.for_now:
             raise referenced.error from reason
     # Whoever has the table as a whole is waited for, where PostgreSQL sees it.
-    call.session.catalog.hold([relid])
-    call.session.catalog.roll_back_to(SAVEPOINT)
+    call.session.catalog.writes.hold([relid])
+    call.session.catalog.transaction.roll_back_to(SAVEPOINT)
     return False
 
 

@@ -89,7 +89,7 @@ def _begun(session: ClientSession, relid: int, command: str) -> Loading:
     begun = residency.begin_load(session.catalog, relid)
     if begun is Loading.BEGUN:
         session.transaction.expect_implicit()
-        session.catalog.begin_write([relid], command=command)
+        session.catalog.writes.begin_write([relid], command=command)
         session.transaction.written.add(relid)
     return begun
 
@@ -300,7 +300,9 @@ class JournalWriter:
                     writers[0].write(batch)
                 writers[1].write(new)
             segments = [writer.finish(self._statement) for writer in writers]
-            self._session.catalog.publish(self._relid, version, [*segments[0], *segments[1]])
+            self._session.catalog.journals.publish(
+                self._relid, version, [*segments[0], *segments[1]]
+            )
         except BaseException:
             for writer in writers:
                 writer.abort()
@@ -341,7 +343,7 @@ class JournalWriter:
                 writer.write(batch)
             segments = writer.finish(self._statement)
             if segments:
-                self._session.catalog.publish(self._relid, version, segments)
+                self._session.catalog.journals.publish(self._relid, version, segments)
         except BaseException:
             writer.abort()
             raise
@@ -349,12 +351,12 @@ class JournalWriter:
 
     def _store_drained(self, count: int) -> tuple[Segment, ...]:
         requests = self._observer.requests([self._relid])
-        versions, result = self._session.catalog.begin_write([self._relid], requests)
+        versions, result = self._session.catalog.writes.begin_write([self._relid], requests)
         version = versions[self._relid]
         before = self._observer.complete(requests, result)
         snapshot = before.result.snapshots[self._relid]
         table = snapshot.table
-        drained = self._session.catalog.drain(self._relid)
+        drained = self._session.catalog.journals.drain(self._relid)
         columns = [table.column(attnum) for attnum in drained.attnums]
         batches = csv_batches(columns, drained.chunks, trailing=(IDENTITY,))
         # New rows supersede nothing: where nothing is newer than the base, they extend it.
@@ -372,7 +374,7 @@ class JournalWriter:
         if segments and held:
             unique_keys.require_all(self._session, self._relid, self._statement, table.unique_keys)
         ending = self._session.transaction.implicit
-        self._session.catalog.clear_drained(self._relid, ending=ending)
+        self._session.catalog.journals.clear_drained(self._relid, ending=ending)
         return segments
 
     def require_disjoint(self, before: Observation, segments: tuple[Segment, ...]) -> None:

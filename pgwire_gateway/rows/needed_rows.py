@@ -229,7 +229,7 @@ def _told(call: Invocation, tables_of: _Tables) -> NeededRows:
     if plan.journals:
         raise Refusal("reading journals in a statement on single rows is not supported")
     known = plan.basis and plan.basis.definitions
-    tables = catalog.relations(relations((query,)) | plan.tables, definitions=known)
+    tables = catalog.observations.relations(relations((query,)) | plan.tables, definitions=known)
     tiered = frozenset(r for r in plan.tables if tables[r].kind is RelationKind.JOURNALED)
     divided = divisions(plan, query, tables)
     leaves = frozenset(leaf for one in divided for leaf in (*one.reached, *one.others))
@@ -363,7 +363,7 @@ def _template(call: Invocation, table: JournalTable) -> Node:
     if found:
         return found
     name = quoted(table.schema, table.name)
-    analysis = call.session.catalog.analyse(f"SELECT * FROM ONLY {name}")  # noqa: S608 - quoted
+    analysis = call.session.catalog.analyses.analyse(f"SELECT * FROM ONLY {name}")  # noqa: S608 - quoted
     (query,) = parse_tree(analysis.tree or "")
     if place:
         kept.keep(place, query)

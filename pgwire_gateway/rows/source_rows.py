@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from catalog.bookkeeping import calls as bookkeeping
+from catalog.bookkeeping.calls import Call
 from catalog.errors import CatalogError, GatewayError
 from catalog.pg import sqlstate
 from catalog.results import Relation, RelationKind
-from catalog.session.connections import Call
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.state import ClientSession
 from rewrite.needs.keys import Contents
@@ -141,7 +141,7 @@ def undone(call: Invocation, *, began: bool) -> Iterator[Attempt]:
     """
     session, attempt = call.session, Attempt()
     if not began:
-        session.catalog.savepoint(_SAVEPOINT)
+        session.catalog.transaction.savepoint(_SAVEPOINT)
     try:
         yield attempt
     except CatalogError as error:
@@ -154,11 +154,12 @@ def undone(call: Invocation, *, began: bool) -> Iterator[Attempt]:
 
 
 def _end(session: ClientSession, attempt: Attempt, *, began: bool) -> None:
+    transaction = session.catalog.transaction
     if not began:
-        leave = session.catalog.release if attempt.kept else session.catalog.abandon
+        leave = transaction.release if attempt.kept else transaction.abandon
         leave(_SAVEPOINT)
     elif not attempt.kept:
-        session.catalog.rollback()
+        transaction.rollback()
         session.transaction.settle()
 
 

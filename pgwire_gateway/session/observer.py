@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
+from catalog.bookkeeping.calls import Call
 from catalog.bookkeeping.moments import Names
 from catalog.errors import OutdatedPlanError
 from catalog.model import Domain, JournalTable, SegmentKind, TableSnapshot
 from catalog.results import SnapshotRequest, SnapshotResult
 from catalog.session import names, session_state
-from catalog.session.connections import Call
 from pgwire_gateway.files import external_files
 from pgwire_gateway.planning import forced, router
 from pgwire_gateway.planning.plans import Plan, Route, RowRules
@@ -85,7 +85,7 @@ class Observer:
         requests = self.requests(relids)
         check, check_prepared = _check(plan)
         writes = plan is not None and (plan.target is not None or plan.locks is not None)
-        result = self._session.catalog.snapshot(
+        result = self._session.catalog.observations.snapshot(
             requests, check=check, check_prepared=check_prepared, writes=writes
         )
         return self._completed(requests, result, plan)
@@ -114,8 +114,8 @@ class Observer:
         """
         plan, catalog = call.plan, self._session.catalog
         requests = self.requests([relid])
-        seen = catalog.last_seen(requests[0]) if len(keys) == 1 else None
-        answer, limits, result = catalog.announce(
+        seen = catalog.observations.last_seen(requests[0]) if len(keys) == 1 else None
+        answer, limits, result = catalog.writes.announce(
             announced,
             router.named(plan.statement),
             plan.basis,
@@ -160,7 +160,7 @@ class Observer:
         else:
             requests = self.requests(plan.tables)
             check, check_prepared = _check(plan)
-            moment, result = session.catalog.observe(
+            moment, result = session.catalog.observations.observe(
                 requests,
                 plan.basis,
                 router.named(plan.statement),
@@ -187,7 +187,7 @@ class Observer:
         for relid in large:
             self._services.flusher.flush_large(self._session.database, relid, running)
         requests = self.requests(observation.tails)
-        result = self._session.catalog.snapshot(requests)
+        result = self._session.catalog.observations.snapshot(requests)
         _require_same_definitions(plan, result)
         return replace(self.complete(requests, result), moment=observation.moment)
 
@@ -218,7 +218,7 @@ class Observer:
     def observe_segments(self, relid: int) -> Observation:
         """Return what the segments of a table hold now, whatever its tail says of it."""
         request = self._services.tails.request(self._session.database, relid)
-        result = self._session.catalog.snapshot([request])
+        result = self._session.catalog.observations.snapshot([request])
         return Observation(result, {}).segments_only(relid)
 
     def observe_for_write(self, plan: Plan, *, cools: bool = True) -> tuple[int, Observation]:
@@ -258,7 +258,7 @@ class Observer:
             OutdatedPlanError: What is seen has other definitions than the plan.
         """
         requests = self.requests(read)
-        result = self._session.catalog.snapshot(requests)
+        result = self._session.catalog.observations.snapshot(requests)
         _require_same_definitions(plan, result)
         return self.complete(requests, result)
 
@@ -294,7 +294,7 @@ class Observer:
         self._session.transaction.expect_implicit()
         if writes:
             self._session.transaction.written.update(relids)
-        versions, result = self._session.catalog.begin_write(
+        versions, result = self._session.catalog.writes.begin_write(
             relids,
             requests,
             command=command,

@@ -52,7 +52,7 @@ def refreshed(call: Invocation) -> Invocation:
         return planned_again(call)
     if not plan.prepared or plan.basis is None:
         return call
-    basis, limits = catalog.grounds(router.named(plan.statement))
+    basis, limits = catalog.observations.grounds(router.named(plan.statement))
     if basis != plan.basis:
         return planned_again(call)
     return replace(call, limits=limits)
@@ -69,7 +69,7 @@ def locked(call: Invocation) -> Invocation:
     catalog, plan, transaction = call.session.catalog, call.plan, call.session.transaction
     was_open = transaction.open
     transaction.begin_implicit()
-    catalog.deallocate_later(LOCKED)
+    catalog.analyses.deallocate_later(LOCKED)
     new = router.plan(catalog, plan.source, call.parameter_oids, LOCKED)
     _require_same_row_type(plan, new)
     if new.route is not Route.CATALOG and not was_open:
@@ -88,7 +88,7 @@ def planned_again(call: Invocation) -> Invocation:
     outdated = replace(plan, basis=NEVER)
     call.session.replace_plan(plan, outdated)
     if plan.prepared:
-        catalog.deallocate(plan.prepared)
+        catalog.analyses.deallocate(plan.prepared)
     new = router.plan(catalog, plan.source, call.parameter_oids, plan.prepared)
     _require_same_row_type(plan, new)
     call.session.replace_plan(outdated, new)

@@ -162,7 +162,7 @@ class Shortcuts:
         statement = plan.statement
         # The client's bytes have to be what PostgreSQL is to run.
         is_same = plan.named is None and not statement.is_translated
-        if not catalog.relays or "\\" in statement.text or not is_same:
+        if not catalog.relay.is_usable or "\\" in statement.text or not is_same:
             return None
         if plan.route is Route.COMMAND:
             ends = statement.kind is StatementKind.TRANSACTION
@@ -173,7 +173,9 @@ class Shortcuts:
         tree = plan.analysis.tree if plan.analysis else None
         if plan.basis is None:
             return Shortcut(plan)
-        proof = catalog.proof(plan.basis, router.named(statement), lasting=not plan.replaceable)
+        proof = catalog.relay.proof(
+            plan.basis, router.named(statement), lasting=not plan.replaceable
+        )
         if proof is None or tree is None:
             return None
         functions = {int(number) for number in FUNCTIONS.findall(tree)}

@@ -323,7 +323,7 @@ class ClientSession(Session):  # type: ignore[misc]
         try:
             yield name
         finally:
-            self.catalog.deallocate_later(name)
+            self.catalog.analyses.deallocate_later(name)
 
     def send(self, *messages: BackendMessage) -> None:
         """Append messages to the output."""
@@ -425,7 +425,7 @@ class ClientSession(Session):  # type: ignore[misc]
                     self.resume_cursor(cursor, command)
                     cursor.keep()
         except BaseException:
-            self.catalog.rollback()
+            self.catalog.transaction.rollback()
             self.transaction.settle()
             raise
 
@@ -482,9 +482,9 @@ class ClientSession(Session):  # type: ignore[misc]
         statement = self.statements.pop(name, None)
         prepared = statement.plan.prepared if statement and statement.plan else ""
         if prepared.startswith(UNNAMED_PREFIX):
-            self.catalog.deallocate_later(prepared)
+            self.catalog.analyses.deallocate_later(prepared)
         elif prepared:
-            self.catalog.deallocate(prepared)
+            self.catalog.analyses.deallocate(prepared)
 
     @contextmanager
     def notices(self) -> Iterator[Sequence[Mapping[str, str]]]:

@@ -177,10 +177,10 @@ class Transaction:
         """
         if command is None or self._beginnings >= most:
             return False
-        self._catalog.leave_own_savepoints()
-        self._catalog.rollback()
+        self._catalog.transaction.leave_own_savepoints()
+        self._catalog.transaction.rollback()
         self.settle()
-        self._catalog.begin(command)
+        self._catalog.transaction.begin(command)
         self._beginning = command
         self._beginnings += 1
         return True
@@ -188,7 +188,7 @@ class Transaction:
     def begin_implicit(self) -> None:
         """Open a transaction the client does not see, unless one is open."""
         if not self.open:
-            self._catalog.begin_later()
+            self._catalog.transaction.begin_later()
             self._implicit = True
 
     def begin_steady(self) -> bool:
@@ -218,9 +218,9 @@ class Transaction:
         failed, is_seen = self.failed, self.is_seen
         self._implicit = self.is_seen = False
         if failed:
-            self._catalog.rollback()
+            self._catalog.transaction.rollback()
         else:
-            self._catalog.commit(is_seen=is_seen)
+            self._catalog.transaction.commit(is_seen=is_seen)
         self._ended()
 
     def prepare_commit(self) -> None:
@@ -234,7 +234,7 @@ class Transaction:
         try:
             self.look_at_deferred()
         except BaseException:
-            self._catalog.rollback()
+            self._catalog.transaction.rollback()
             self.settle()
             raise
 
@@ -244,10 +244,10 @@ class Transaction:
             self._implicit = False
             self._forget()
             if self.open:
-                self._catalog.rollback()
+                self._catalog.transaction.rollback()
             self.forget_made()
             return
-        self._catalog.leave_own_savepoints()
+        self._catalog.transaction.leave_own_savepoints()
         if self._catalog.transaction_status == IN_TRANSACTION:
             session_state.fail_transaction(self._catalog)
 

@@ -47,11 +47,11 @@ def differences_of(call: Invocation, table: str) -> int:
     administrator = session.services.catalog.admin(session.database)
     try:
         with call.running.stopping(administrator.cancel):
-            administrator.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            administrator.transaction.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             try:
                 reading = _read(administrator, relid)
             finally:
-                administrator.rollback()
+                administrator.transaction.rollback()
     except CatalogError:
         # It knows of a cancellation, and not why.
         call.running.check()
@@ -84,7 +84,7 @@ def _read(session: CatalogSession, relid: int) -> _Reading | int:
 
     Whether it is resident may change at any moment, and is that of the snapshot.
     """
-    kind = session.relations([relid])[relid].kind
+    kind = session.observations.relations([relid])[relid].kind
     answered = None
     if kind is RelationKind.JOURNALED:
         answered = resident_upkeep.answered_keys(session, relid)
@@ -96,7 +96,7 @@ def _read(session: CatalogSession, relid: int) -> _Reading | int:
         found = resident_upkeep.check_tail(session, relid)
         if found is not None:
             return found
-    result = session.snapshot([SnapshotRequest(relid)])
+    result = session.observations.snapshot([SnapshotRequest(relid)])
     held = resident_upkeep.held_rows(session, relid)
     return _Reading(result.snapshots[relid], result.tails[relid], held, answered)
 

@@ -103,7 +103,7 @@ def transaction(call: Invocation) -> StatementResult:
     commits = details["action"] in COMMITTING
     if commits:
         if details["action"] == "prepare" and session.keeps_cursors:
-            session.catalog.rollback()
+            session.catalog.transaction.rollback()
             session.transaction.settle()
             raise UnsupportedError(
                 "cannot PREPARE a transaction that has created a cursor WITH HOLD"
@@ -111,8 +111,8 @@ def transaction(call: Invocation) -> StatementResult:
         session.keep_cursors(call.statement.text)
         session.transaction.prepare_commit()
     if details["action"] in ENDING:
-        session.catalog.end_guard()
-    with session.catalog.doubting() if commits else nullcontext():
+        session.catalog.transaction.end_guard()
+    with session.catalog.transaction.doubting() if commits else nullcontext():
         result = local_queries.pass_on(session, call.statement.text)
     if commits and result.tag(0) != "ROLLBACK":
         session.outlast_cursors()
@@ -189,7 +189,7 @@ def _told_unvalidated(call: Invocation) -> AbstractContextManager[None]:
             relid for relid in names.relation_oids(catalog, call.statement.relations) if relid
         ]
     # They are asked for now: once gates are closed, the statement is to lock the tables at once.
-    return _refusing(list(catalog.relations(relids).values()) if relids else [])
+    return _refusing(list(catalog.observations.relations(relids).values()) if relids else [])
 
 
 @contextmanager
@@ -216,7 +216,7 @@ def _refuse_unchecked(call: Invocation) -> None:
         return
     if details.get("indexed") is not None:
         relid = names.relation_oid(catalog, RelationName(*details["indexed"]))
-        found = catalog.relations([relid])[relid].kind is RelationKind.JOURNALED
+        found = catalog.observations.relations([relid])[relid].kind is RelationKind.JOURNALED
     else:
         tiered = "SELECT FROM pg_journal.tables WHERE residency = 'tiered' LIMIT 1"
         found = any(True for _ in catalog.execute(tiered).rows)
@@ -243,8 +243,8 @@ def _close_gates(call: Invocation, *, keeps_cold: bool = True) -> None:
     if allowed:
         # What is made beside leaves locks none of them but a default one, which may not be tiered.
         if not CREATES.match(call.statement.text):
-            allowed += _leaves(session, session.catalog.relations(allowed).values())
-        session.catalog.hold(allowed, hot_only=True, keeps_cold=keeps_cold)
+            allowed += _leaves(session, session.catalog.observations.relations(allowed).values())
+        session.catalog.writes.hold(allowed, hot_only=True, keeps_cold=keeps_cold)
 
 
 def _without_capture(call: Invocation) -> str:
@@ -303,12 +303,12 @@ def truncate(call: Invocation) -> StatementResult:
     listed = [RelationName(*name) for name in details["relations"]]
     named = [names.relation_oid(session.catalog, name) for name in listed]
     whole = [relid for relid, only in zip(named, details["only"], strict=True) if not only]
-    emptied = partial(session.catalog.emptied, named, whole, cascades=details["cascade"])
+    emptied = partial(session.catalog.journals.emptied, named, whole, cascades=details["cascade"])
     # Before the tables: writers of hot rows are waited for at their gates.
-    session.catalog.hold(emptied(locks=False) or (), hot_only=True, keeps_cold=True)
+    session.catalog.writes.hold(emptied(locks=False) or (), hot_only=True, keeps_cold=True)
     # Before their journals: writers that wait for one of these hold weaker locks on the table.
     locked = emptied(locks=True)
-    kinds = session.catalog.relations(locked or ())
+    kinds = session.catalog.observations.relations(locked or ())
     tiered = [
         relid
         for relid, relation in sorted(kinds.items())
@@ -320,13 +320,13 @@ def truncate(call: Invocation) -> StatementResult:
     observer = Observer(session)
     session.transaction.written.update(tiered)
     requests = observer.requests(tiered)
-    versions, found = session.catalog.begin_write(tiered, requests, command="TRUNCATE TABLE")
+    versions, found = session.catalog.writes.begin_write(tiered, requests, command="TRUNCATE TABLE")
     observation = observer.complete(requests, found)
     result = local_queries.pass_on(session, call.statement.text)
     for relid in tiered:
         snapshot, tail = observation.result.snapshots[relid], observation.tails[relid]
         ended = session.services.compactor.end(snapshot, tail, versions[relid], call.running)
-        session.catalog.truncate(relid, versions[relid], ended)
+        session.catalog.journals.truncate(relid, versions[relid], ended)
     return result
 
 
@@ -334,7 +334,7 @@ def _leaves(session: ClientSession, relations: Iterable[Relation]) -> dict[int, 
     """Return the tiered leaves of partitioned tables among these relations."""
     trees = [relation.tree for relation in relations if relation.tree is not None]
     relids = [leaf.relid for tree in trees for leaf in tree.leaves if leaf.is_tiered]
-    return session.catalog.relations(relids) if relids else {}
+    return session.catalog.observations.relations(relids) if relids else {}
 
 
 def vacuum(call: Invocation) -> StatementResult:
@@ -370,7 +370,7 @@ def deallocate(call: Invocation) -> StatementResult:
         session.forget_statement(name)
         if known.plan is None or not known.plan.prepared:
             # It was kept here alone; PostgreSQL may have another one of that name.
-            session.catalog.deallocate(name)
+            session.catalog.analyses.deallocate(name)
         return StatementResult(None, NoRows(), lambda _: "DEALLOCATE")
     result = local_queries.pass_on(session, call.statement.text)
     if not name:

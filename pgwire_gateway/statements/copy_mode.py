@@ -39,7 +39,7 @@ def copy(call: Invocation) -> StatementResult:
         return _copy_to(call)
     result, session = _copy_from(call), call.session
     relid = names.relation_oid(session.catalog, RelationName(*call.statement.details["relation"]))
-    if session.catalog.relations([relid])[relid].seeks:
+    if session.catalog.observations.relations([relid])[relid].seeks:
         parents.confirm(call)
     return result
 
@@ -75,7 +75,7 @@ def _copy_from(call: Invocation) -> StatementResult:
 def _tree(session: ClientSession, name: RelationName) -> Relation | None:
     """Return a table that is partitioned; None for another relation."""
     relid = names.relation_oid(session.catalog, name)
-    relation = session.catalog.relations([relid])[relid]
+    relation = session.catalog.observations.relations([relid])[relid]
     return relation if relation.tree is not None else None
 
 
@@ -97,11 +97,11 @@ def _captured(call: Invocation, relid: int | None, tag: str) -> StatementResult:
     """Have the journal of a tiered table take the rows that were copied."""
     session = call.session
     if relid is not None:
-        receipt = session.catalog.capture(relid, *call.inline)
+        receipt = session.catalog.journals.capture(relid, *call.inline)
         if not receipt.captured:
             session.watch_from_now(call.running, call.statement.text)
         JournalWriter(session, relid, call.running).settle(receipt)
-        if session.catalog.relations([relid])[relid].is_external:
+        if session.catalog.observations.relations([relid])[relid].is_external:
             external_writes.append(call, relid)
     return StatementResult(None, NoRows(), lambda _: tag)
 
@@ -110,7 +110,7 @@ def _load(call: Invocation, relid: int) -> StatementResult:
     """Copy into an empty resident table; when that is much, into files from the beginning."""
     session, catalog, text = call.session, call.session.catalog, call.statement.text
     savepoint = "pgwire_load"
-    session.catalog.savepoint(savepoint)
+    session.catalog.transaction.savepoint(savepoint)
     incoming = begin(session, text)
     bounds = call.services.catalog.bounds
     held = Held(bounds.rows, bounds.bytes)
@@ -119,12 +119,12 @@ def _load(call: Invocation, relid: int) -> StatementResult:
     if not held.ended:
         with suppress(CatalogError):
             incoming.fail("the rows go another way")
-        session.catalog.roll_back_to(savepoint)
+        session.catalog.transaction.roll_back_to(savepoint)
         tiered = begin_load(session, relid, "COPY FROM")
         incoming = catalog.copy_in(text)
     tag = pass_on(session, incoming, held, call.running)
     result = _captured(call, relid if tiered else None, tag)
-    session.catalog.release(savepoint)
+    session.catalog.transaction.release(savepoint)
     return result
 
 
@@ -134,15 +134,15 @@ def _lock_target(session: ClientSession, name: RelationName) -> int | None:
     was_open = transaction.open
     while True:
         relid = names.relation_oid(catalog, name)
-        if catalog.relations([relid])[relid].kind is not RelationKind.JOURNALED:
+        if catalog.observations.relations([relid])[relid].kind is not RelationKind.JOURNALED:
             return None
         transaction.expect_implicit()
         with suppress(OutdatedPlanError):
-            catalog.begin_write([relid], command="COPY FROM")
+            catalog.writes.begin_write([relid], command="COPY FROM")
             if names.relation_oid(catalog, name) == relid:
                 return relid  # from now on nobody else can give the name to another table
         if not was_open:  # let go of the lock of what bears another name now
-            catalog.rollback()
+            catalog.transaction.rollback()
         transaction.settle()
 
 

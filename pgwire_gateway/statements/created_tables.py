@@ -49,7 +49,7 @@ def create(call: Invocation, execute: Execute, execute_text: ExecuteText) -> Sta
         except OutdatedAnswerError:
             if not is_own:
                 raise
-            session.catalog.rollback()
+            session.catalog.transaction.rollback()
             session.finish_watch()
             session.transaction.settle()
     raise replanning.outdated_too_often()

@@ -139,7 +139,7 @@ def begin(
         )
     finally:
         if name:
-            session.catalog.deallocate_later(name)
+            session.catalog.analyses.deallocate_later(name)
     portal.running = session.running
     return portal.result
 
@@ -193,7 +193,7 @@ def _guard(call: Invocation) -> bool:
         return False
     if not session.transaction.may_guard():
         return False
-    session.catalog.guard()
+    session.catalog.transaction.guard()
     return True
 
 
@@ -217,12 +217,12 @@ def _run_as_defined(call: Invocation, *, is_own: bool, is_guarded: bool) -> Stat
                 raise
         else:
             if is_guarded:
-                session.catalog.let_stand()
+                session.catalog.transaction.let_stand()
             return result
         session.finish_watch()
         session.transaction.settle()
         if is_guarded:
-            session.catalog.guard()
+            session.catalog.transaction.guard()
         call = replanning.planned_again(call)
     raise replanning.outdated_too_often()
 
@@ -245,10 +245,10 @@ def _is_undone(
     if not has_done and not isinstance(error, OutdatedPlanError):
         return False
     if is_guarded:
-        session.catalog.take_back()
+        session.catalog.transaction.take_back()
         return True
     if has_done and is_own:
-        session.catalog.rollback()
+        session.catalog.transaction.rollback()
         return True
     # Nobody has seen anything of a transaction that is at its first statement.
     return not has_done or session.transaction.begin_again(beginning, replanning.ATTEMPTS)

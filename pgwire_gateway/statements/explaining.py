@@ -213,11 +213,11 @@ def _plans_over_extracts(
         told[extract.partition(".")[2].strip('"')] = _spark_plan(part, verbose=verbose)
 
     # Extracts that had been there would be a change of definitions to the statement itself.
-    session.catalog.savepoint(SAVEPOINT)
+    session.catalog.transaction.savepoint(SAVEPOINT)
     try:
         over = _postgres_plan(replace(call, plan=extraction(call, tell).plan()))
     finally:
-        session.catalog.abandon(SAVEPOINT)
+        session.catalog.transaction.abandon(SAVEPOINT)
     texts: dict[str, str] = {}
     for number, (extract, plans) in enumerate(told.items(), start=1):
         shown = f"extract_{number}"

@@ -108,7 +108,7 @@ def bindable(session: ClientSession, name: str) -> PreparedStatement | None:
 
 
 def _require_same_columns(session: ClientSession, plan: Plan, name: str) -> None:
-    told = replace(plan, analysis=session.catalog.describe(name))
+    told = replace(plan, analysis=session.catalog.analyses.describe(name))
     if replanning.row_type(plan) != replanning.row_type(told):
         raise replanning.changed_row_type()
 
@@ -116,7 +116,7 @@ def _require_same_columns(session: ClientSession, plan: Plan, name: str) -> None
 def close(session: ClientSession, name: str) -> None:
     """Drop a statement that SQL may have prepared."""
     if prepared.is_of_clients(name):
-        session.catalog.deallocate(name)
+        session.catalog.analyses.deallocate(name)
 
 
 def find(session: ClientSession, statement: Statement, kept: str) -> Named | None:

@@ -291,7 +291,7 @@ class _Rollback:
         Raises:
             GatewayError: 40001 when its name is another table's, or nobody's, by then.
         """
-        table = self._catalog.relations([relid]).get(relid)
+        table = self._catalog.observations.relations([relid]).get(relid)
         if table is not None:
             name = names.quoted(table.schema, table.name)
             named = RelationName(table.schema, table.name)

@@ -101,7 +101,7 @@ def fill(load: Load, inspection: Inspection) -> int:
         warehouse = load.session.services.relations.warehouse
         borrowed = inspection.borrowed(version, contents, block)
         segment = adopted(warehouse, table, inspection, contents, borrowed)
-        load.session.catalog.publish(table.relid, version, [segment])
+        load.session.catalog.journals.publish(table.relid, version, [segment])
         if key and not contents.is_unique:
             load.require_key(table, inspection.rows)
     return inspection.rows

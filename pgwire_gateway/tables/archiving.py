@@ -45,7 +45,7 @@ def archive(call: Invocation, run: Callable[[str], StatementResult]) -> Statemen
     session.watch(call.running, call.statement.text)
     session.transaction.begin_implicit()
     relid = names.relation_oid(catalog, name)
-    if not catalog.relations([relid])[relid].is_external:
+    if not catalog.observations.relations([relid])[relid].is_external:
         raise GatewayError(
             f'"{name.name}" is not an external journal', sqlstate=codes.WRONG_OBJECT_TYPE
         )
@@ -53,7 +53,7 @@ def archive(call: Invocation, run: Callable[[str], StatementResult]) -> Statemen
         raise GatewayError(
             f"permission denied for table {name.name}", sqlstate=codes.INSUFFICIENT_PRIVILEGE
         )
-    catalog.begin_write([relid], command="CALL")
+    catalog.writes.begin_write([relid], command="CALL")
     table = Observer(session).observe([relid]).result.snapshots[relid].table
     external = table.external
     if external is None:

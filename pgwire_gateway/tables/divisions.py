@@ -67,7 +67,7 @@ def divide(call: Invocation, name: RelationName, fields: Sequence[PartitionField
     catalog = call.session.catalog
     relid = names.relation_oid(catalog, name)
     dividing.divide(catalog, relid, fields)
-    if fields and catalog.relations([relid])[relid].kind is RelationKind.JOURNALED:
+    if fields and catalog.observations.relations([relid])[relid].kind is RelationKind.JOURNALED:
         maintenance.compact(call.session, relid, call.running)
 
 

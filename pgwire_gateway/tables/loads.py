@@ -154,7 +154,7 @@ class Load:
                 sqlstate=codes.OBJECT_NOT_IN_PREREQUISITE_STATE,
             )
         if segments:
-            catalog.publish(table.relid, version, segments)
+            catalog.journals.publish(table.relid, version, segments)
 
     def _copy(self, source: Table, table: JournalTable, version: int) -> int:
         """Write the rows of a tiered table, which has the same columns in the same order."""
@@ -215,7 +215,7 @@ class Load:
         """
         session, catalog = self.session, self.session.catalog
         relid = names.relation_oid(catalog, self.name)
-        if catalog.relations([relid])[relid].kind is RelationKind.RESIDENT and not (
+        if catalog.observations.relations([relid])[relid].kind is RelationKind.RESIDENT and not (
             residency.is_loadable(catalog, relid) and begin_new(self.call, relid, "CONVERT")
         ):
             raise UnsupportedError(
@@ -227,7 +227,7 @@ class Load:
         observer = Observer(session)
         requests = observer.requests([relid])
         session.transaction.written.add(relid)
-        versions, result = catalog.begin_write([relid], requests, command="CONVERT")
+        versions, result = catalog.writes.begin_write([relid], requests, command="CONVERT")
         table = observer.complete(requests, result).result.snapshots[relid].table
         session.transaction.made[relid] = table.location
         try:

@@ -91,7 +91,7 @@ def vacuum(
     wanted = named or upkeep.maintainable_tables(catalog)
     wait_ms = _wait_ms(session, manner, is_named=bool(named))
     for relid in wanted:  # which grows by the leaves of partitioned tables
-        relation = catalog.relations([relid]).get(relid)
+        relation = catalog.observations.relations([relid]).get(relid)
         if relation is not None and relation.tree is not None:
             wanted += [leaf.relid for leaf in relation.tree.leaves]
         elif relation is not None and upkeep.may_maintain(catalog, relid):
@@ -121,7 +121,7 @@ def _wait_ms(session: ClientSession, manner: Manner, *, is_named: bool) -> int:
 def _tell_skipped(session: ClientSession, name: str, manner: Manner) -> None:
     """Undo what was begun of a table, and tell the client as PostgreSQL tells of SKIP_LOCKED."""
     if session.transaction.open:
-        session.catalog.rollback()
+        session.catalog.transaction.rollback()
     session.transaction.settle()
     message = f'skipping vacuum of "{name}" --- lock not available'
     if message not in manner.told:
@@ -138,7 +138,7 @@ def _vacuum_table(
     """
     catalog, services = session.catalog, session.services
     for _ in range(ATTEMPTS):
-        relation = catalog.relations([relid]).get(relid)
+        relation = catalog.observations.relations([relid]).get(relid)
         if relation is None or relation.kind not in {
             RelationKind.JOURNALED,
             RelationKind.RESIDENT,
@@ -172,7 +172,7 @@ def _vacuum_table(
                 session.transaction.end_implicit()
         except (OutdatedPlanError, OutdatedTransactionError):
             if session.transaction.open:
-                catalog.rollback()
+                catalog.transaction.rollback()
             session.transaction.settle()
         else:
             return
@@ -248,7 +248,7 @@ def complete_pending_constraints(
         GatewayError: 23502, 23505 or 23514 when the rows do not satisfy them.
         UnsupportedError: Spark does not compute a CHECK constraint as PostgreSQL does.
     """
-    found = session.catalog.pending_constraints()
+    found = session.catalog.journals.pending_constraints()
     if found:
         session.watch(running, text)
     for pending in found:
@@ -260,7 +260,7 @@ def complete_pending_constraints(
         rows.require_checks(pending.checks)
         reach(Failpoint.CHECKED)
         if pending.unique or pending.checks or pending.not_null:
-            session.catalog.set_satisfied(relid)
+            session.catalog.journals.set_satisfied(relid)
         if not key:
             continue
         JournalWriter(session, relid, running).require_unique(key)
@@ -269,11 +269,11 @@ def complete_pending_constraints(
         keyed = replace(snapshot, table=replace(snapshot.table, key=key))
         rekeyed = session.services.compactor.compact(keyed, None, running)
         _replace(session, snapshot, rekeyed)
-        session.catalog.set_key(relid)
+        session.catalog.journals.set_key(relid)
 
 
 def _replace(session: ClientSession, snapshot: TableSnapshot, compaction: Compaction) -> None:
-    session.catalog.replace(
+    session.catalog.journals.replace(
         snapshot.table.relid,
         compaction.added,
         compaction.retired,
@@ -288,5 +288,5 @@ def _observe_locked(session: ClientSession, relid: int) -> Observation:
     observer = Observer(session)
     requests = observer.requests([relid])
     session.transaction.written.add(relid)
-    _, result = session.catalog.begin_write([relid], requests)
+    _, result = session.catalog.writes.begin_write([relid], requests)
     return observer.complete(requests, result)

@@ -87,14 +87,14 @@ def _register(
     call: Invocation, run: Callable[[str], StatementResult], wanted: Registration
 ) -> None:
     session = call.session
-    session.catalog.savepoint(_SAVEPOINT)
+    session.catalog.transaction.savepoint(_SAVEPOINT)
     try:
         register_one(call, run, wanted)
     except GatewayError as error:
         if error.sqlstate != codes.FEATURE_NOT_SUPPORTED:
             raise
-        session.catalog.roll_back_to(_SAVEPOINT)
+        session.catalog.transaction.roll_back_to(_SAVEPOINT)
         fields = {"S": "WARNING", "V": "WARNING", "C": codes.WARNING}
         said = f'relation "{wanted.target.name}" is left out: {error.message}'
         session.send(NoticeResponse.of(fields | {"M": said}))
-    session.catalog.release(_SAVEPOINT)
+    session.catalog.transaction.release(_SAVEPOINT)

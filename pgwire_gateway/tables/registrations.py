@@ -288,7 +288,7 @@ def create(
     name = names.qualified(wanted.target)
     run(f"CREATE TABLE {name} ({listed}{f', PRIMARY KEY ({keyed})' if keyed else ''})")
     relid = names.relation_oid(catalog, wanted.target)
-    resident = catalog.relations([relid])[relid].kind is RelationKind.RESIDENT
+    resident = catalog.observations.relations([relid])[relid].kind is RelationKind.RESIDENT
     if resident and not begin_new(call, relid, "CALL"):
         raise UnsupportedError(
             f'an external journal for table "{wanted.target.name}", which has to stay resident,'

@@ -132,7 +132,7 @@ class ColdTables:
         except CatalogUnavailableError:
             raise
         except GatewayError as error:
-            lane.session.rollback()
+            lane.session.transaction.rollback()
             if error.sqlstate in PASSING:
                 self._written.add(relid)
             else:
@@ -148,7 +148,7 @@ class ColdTables:
         except CatalogUnavailableError:
             raise
         except GatewayError as error:
-            lane.session.rollback()
+            lane.session.transaction.rollback()
             self._failures.note(relid, is_outworn)
             if error.sqlstate not in PASSING:
                 logger.warning("compaction of table %d: %s", relid, error.message)
@@ -204,9 +204,9 @@ class ColdTables:
         relid = snapshot.table.relid
         try:
             with self._compactor.publishing(written):
-                session.begin()
+                session.transaction.begin()
                 resident_upkeep.seize(session, relid)
-                session.replace(
+                session.journals.replace(
                     relid,
                     written.added,
                     written.retired,
@@ -215,7 +215,7 @@ class ColdTables:
                     tail_read=written.tail_read,
                 )
                 yield
-                session.commit()
+                session.transaction.commit()
         except GatewayError:
-            session.rollback()
+            session.transaction.rollback()
             raise

@@ -86,7 +86,7 @@ class DatabaseUpkeep:
         except CatalogUnavailableError:
             raise
         except GatewayError as error:
-            lanes.session().rollback()
+            lanes.session().transaction.rollback()
             if error.sqlstate not in PASSING:
                 logger.warning('upkeep of "%s": %s', self._database, error.message)
 
@@ -154,7 +154,7 @@ class DatabaseUpkeep:
         except GatewayError as error:
             if running.cancelled or error.sqlstate not in PASSING:
                 raise
-            session.rollback()
+            session.transaction.rollback()
 
     def _flush_hot(self, lane: Lane, relid: int) -> None:
         Tails(self._compactor, lane.running).flush(lane.session, relid)
@@ -165,6 +165,6 @@ class DatabaseUpkeep:
         except CatalogUnavailableError:
             raise
         except GatewayError as error:
-            lane.session.rollback()
+            lane.session.transaction.rollback()
             if error.sqlstate not in PASSING:
                 logger.warning('files of "%s" that nobody reads: %s', self._database, error.message)

@@ -92,13 +92,13 @@ class HotTables:
             except CatalogUnavailableError:
                 raise
             except GatewayError as error:
-                lane.session.rollback()
+                lane.session.transaction.rollback()
                 if error.sqlstate == DATA_CORRUPTED:
                     logger.error("upkeep of table %d: %s", table.relid, error.message)  # noqa: TRY400
                 elif error.sqlstate not in PASSING:
                     logger.warning("upkeep of table %d: %s", table.relid, error.message)
             except Exception:
-                lane.session.rollback()
+                lane.session.transaction.rollback()
                 logger.exception("upkeep of table %d", table.relid)
             if lane.running.cancelled:
                 return
@@ -115,13 +115,13 @@ class HotTables:
             return
         self._compared_s.pop(place, None)
         found = resident_upkeep.differing_keys(session, table.relid, SAMPLE)
-        session.rollback()
+        session.transaction.rollback()
         if found:
             self._differing.add(place)
         elif place in self._differing:
             # A sample that happens to be equal proves nothing: all rows have to be.
             found = resident_upkeep.differing_keys(session, table.relid, table.hot_rows + 1)
-            session.rollback()
+            session.transaction.rollback()
         if not found and place not in self._differing:
             self._compared_s[place] = time.monotonic()
             return
@@ -174,7 +174,7 @@ class HotTables:
             self._pauses[place] = _Pause(min(pause.failures + 1, 16), now, now + wait_s)
             raise
         finally:
-            session.rollback()
+            session.transaction.rollback()
             upkeep.wait_at_most(session, upkeep.LOCK_WAIT_MS)
         self._pauses.pop(place, None)
         self._catalog.thawing(self._database).note_cold(table.relid)

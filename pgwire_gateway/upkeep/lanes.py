@@ -275,7 +275,7 @@ class Lanes:
         except Exception as error:  # other tables must not wait for what is wrong with this one
             logger.exception("upkeep of table %d", relid)
             try:
-                attendance.lane.session.rollback()
+                attendance.lane.session.transaction.rollback()
             except GatewayError:
                 attendance.error = error
         finally:

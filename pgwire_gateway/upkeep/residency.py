@@ -131,7 +131,7 @@ class Residency:
         except CatalogUnavailableError:
             raise
         except GatewayError as error:
-            lane.session.rollback()
+            lane.session.transaction.rollback()
             if error.sqlstate in PASSING:
                 return
             self._failures.note(table.relid, _state(table))
@@ -204,7 +204,7 @@ class Residency:
             table = snapshot.table
             held = resident_upkeep.held_count(session, relid)
         finally:
-            session.rollback()
+            session.transaction.rollback()
         stored = partial(self._tails(lane).stored, snapshot)
         tail = settle(snapshot, captured(table, fetched), stored)
         whole = replace(snapshot, tail_rows=tail.num_rows)

@@ -75,11 +75,11 @@ class Tails:
             reach(Failpoint.FLUSH_WRITTEN)
             work.begin("publishing", snapshot.tail_rows)
             with self._compactor.publishing(written):
-                session.begin()
+                session.transaction.begin()
                 resident_upkeep.seize(session, relid)
                 self.publish(session, snapshot, written)
                 reach(Failpoint.FLUSH_PUBLISHED)
-                session.commit()
+                session.transaction.commit()
         logger.info('flushed %d row versions of "%s"', snapshot.tail_rows, snapshot.table.name)
         return True
 
@@ -101,7 +101,7 @@ class Tails:
                     return True
                 if error.sqlstate not in OVERTAKEN:
                     raise
-                session.rollback()
+                session.transaction.rollback()
                 self._running.check()
                 overtaken = error
                 time.sleep(OVERTAKEN_S)
@@ -141,11 +141,11 @@ class Tails:
             return True
         work.begin("publishing", snapshot.stored_rows + rows.num_rows)
         with self._compactor.publishing(merged):
-            session.begin()
+            session.transaction.begin()
             resident_upkeep.seize(session, relid)
             self.publish(session, snapshot, replace(merged, tail_read=rows.num_rows))
             reach(Failpoint.COMPACTION_PUBLISHED)
-            session.commit()
+            session.transaction.commit()
         return True
 
     def _merged(self, work: Work, snapshot: TableSnapshot, tail: pa.Table) -> Compaction | None:
@@ -221,7 +221,7 @@ class Tails:
         self, session: CatalogSession, snapshot: TableSnapshot, written: Compaction
     ) -> None:
         """Publish what holds a tail; `tail_read` is of what was captured."""
-        session.replace(
+        session.journals.replace(
             snapshot.table.relid,
             written.added,
             written.retired,
@@ -244,5 +244,5 @@ def _read_whole(
 
 def read(session: CatalogSession, relid: int) -> tuple[TableSnapshot, TailRows]:
     """Return a table's snapshot and its tail."""
-    result = session.snapshot([SnapshotRequest(relid)])
+    result = session.observations.snapshot([SnapshotRequest(relid)])
     return result.snapshots[relid], result.tails[relid]

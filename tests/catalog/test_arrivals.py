@@ -13,7 +13,7 @@ def table(request, client, other, inspector):
     """A tiered table of which an old snapshot keeps all places that rows have passed through."""
     inspector.run("SELECT pg_journal.configure(0, 0, 0)")
     client.run(f"CREATE TABLE t (id int {request.param}, v text)")
-    other.session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    other.session.transaction.begin("BEGIN ISOLATION LEVEL REPEATABLE READ")
     other.run("SELECT 1")
     for first in range(0, 12000, 600):
         client.insert(
@@ -34,29 +34,29 @@ def test_a_new_row_is_found_at_the_end(client, connect, table):
     assert pages(client, table) > 2 * MOST_BLOCKS
     # A new session, and one that has written there before.
     for writer, key in ((connect(), -1), (client, -2), (client, -3)):
-        writer.session.begin()
+        writer.session.transaction.begin()
         before = fetched(writer, table)
         _, receipt = writer.insert("t", f"INSERT INTO t VALUES ({key}, 'x')", commit=False)
         assert receipt.count == 1
         assert fetched(writer, table) - before <= MOST_BLOCKS
-        writer.session.commit()
+        writer.session.transaction.commit()
 
 
 def test_nothing_is_looked_for_where_nothing_has_come(client, table):
-    client.session.begin()
+    client.session.transaction.begin()
     before = fetched(client, table)
     _, receipt = client.insert("t", "INSERT INTO t SELECT 1, 'x' WHERE false", commit=False)
     assert receipt.count == 0
     assert fetched(client, table) - before <= MOST_BLOCKS
-    client.session.commit()
+    client.session.transaction.commit()
 
 
 @pytest.mark.parametrize("rows", [1, 300, 1000])
 def test_rows_are_found_wherever_they_have_been_put(client, other, inspector, table, rows):
     # Space in the middle, which a vacuum has made known.
-    other.session.rollback()
+    other.session.transaction.rollback()
     inspector.run("VACUUM (TRUNCATE off) public.t")
-    other.session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    other.session.transaction.begin("BEGIN ISOLATION LEVEL REPEATABLE READ")
     other.run("SELECT 1")
     for step in range(1, 12):
         first = step * 100_000
@@ -69,7 +69,7 @@ def test_rows_are_found_wherever_they_have_been_put(client, other, inspector, ta
 
 
 def test_rows_of_attempts_that_failed_are_not_missed(client, table):
-    client.session.begin()
+    client.session.transaction.begin()
     for step in range(1, 6):
         first = step * 100_000
         client.run("SAVEPOINT s")
@@ -84,6 +84,6 @@ def test_rows_of_attempts_that_failed_are_not_missed(client, table):
             f"INSERT INTO t SELECT g, 'x' FROM generate_series({first}, {first} + 9) g",
             commit=False,
         )
-    client.session.commit()
+    client.session.transaction.commit()
     assert client.value("SELECT count(*) FROM ONLY t") == "0"
     assert len(client.tail("t")) == 12050

@@ -55,7 +55,7 @@ def test_a_code_is_worthless_once_a_later_one_was_used(client: Client) -> None:
 
 def test_any_call_of_the_gateway_makes_it_worthless(client: Client) -> None:
     code = code_of(client, *READS)
-    client.session.definitions()
+    client.session.observations.definitions()
     assert outcome(client, code, *READS) == DENIED
 
 
@@ -157,7 +157,7 @@ def test_a_code_of_a_read_only_transaction_lasts_until_the_next_call_elsewhere(
     # It is good for nothing else all the same.
     assert outcome(client, code, bookkeeping.RELATIONS, array([1260])) == DENIED
     client.run("ROLLBACK")
-    client.session.definitions()
+    client.session.observations.definitions()
     client.run("BEGIN READ ONLY")
     assert outcome(client, code, *READS) == DENIED
     client.run("ROLLBACK")
@@ -170,7 +170,7 @@ def test_errors_in_the_middle_leave_the_session_in_step(client: Client) -> None:
             client.insert("t", "INSERT INTO t VALUES (1 / 0)")
     client.insert("t", "INSERT INTO t VALUES (1)")
     client.run("BEGIN")
-    client.session.definitions()
+    client.session.observations.definitions()
     client.run("ROLLBACK")
     assert client.snapshot("t").snapshots
 
@@ -249,23 +249,23 @@ def test_asking_for_ones_numbers_keeps_nobody_from_logging_in(
 
 
 def test_calls_take_no_number_of_the_clients(client: Client) -> None:
-    client.session.definitions()
+    client.session.observations.definitions()
     assert client.sqlstate("SELECT lastval()") == "55000"
     client.run("CREATE SEQUENCE s")
     assert client.value("SELECT nextval('s')") == "1"
-    client.session.definitions()
+    client.session.observations.definitions()
     assert client.value("SELECT lastval()") == "1"
 
 
 def test_calls_give_what_only_reads_no_transaction_number(client: Client) -> None:
     client.run("BEGIN")
-    client.session.definitions()
+    client.session.observations.definitions()
     assert client.value("SELECT pg_current_xact_id_if_assigned()") is None
     client.run("ROLLBACK")
 
 
 def test_sessions_that_only_read_get_theirs(connect: Callable[..., Client]) -> None:
-    assert connect(default_transaction_read_only="on").session.definitions()
+    assert connect(default_transaction_read_only="on").session.observations.definitions()
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "WIN1252", "EUC_JP", "UTF8"])

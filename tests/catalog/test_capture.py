@@ -143,7 +143,7 @@ def test_what_triggers_of_truncate_write_is_captured(resident, client, timing, n
 def test_savepoints_and_exceptions_take_their_row_versions_back(client, inspector):
     client.run("CREATE TABLE t (id int PRIMARY KEY)")
     client.run("INSERT INTO t VALUES (1), (2)")
-    client.session.begin()
+    client.session.transaction.begin()
     for sql in (
         "SAVEPOINT a",
         "DELETE FROM t",
@@ -152,7 +152,7 @@ def test_savepoints_and_exceptions_take_their_row_versions_back(client, inspecto
         "UPDATE t SET id = 3 WHERE id = 1",
     ):
         client.run(sql)
-    client.session.commit()
+    client.session.transaction.commit()
     client.run(
         "DO $$ BEGIN DELETE FROM t; PERFORM 1 / 0; EXCEPTION WHEN division_by_zero THEN"
         " INSERT INTO t VALUES (7); END $$"
@@ -340,10 +340,10 @@ def test_weak_locks_never_journal_anew_beside_a_writer(client, other, inspector)
         ("TRUNCATE t", "ALTER TABLE t SET (fillfactor = 90)"),
     ):
         client.run(before)
-        other.session.begin()
+        other.session.transaction.begin()
         other.run("INSERT INTO t VALUES (2, 'uncommitted') ON CONFLICT (id) DO UPDATE SET v = 'c'")
         client.run(ddl)
-        other.session.commit()
+        other.session.transaction.commit()
         assert inspector.differences() == {}, (before, ddl)
 
 
@@ -354,7 +354,7 @@ def test_a_transaction_with_an_old_snapshot_journals_nothing_anew(client, other,
     client.run("SELECT 1")
     other.run("INSERT INTO t VALUES (2, 'b')")
     assert client.sqlstate("ALTER TABLE t ADD PRIMARY KEY (id)") == "0A000"
-    client.session.rollback()
+    client.session.transaction.rollback()
     assert inspector.differences() == {}
     client.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
     for sql in (
@@ -363,20 +363,20 @@ def test_a_transaction_with_an_old_snapshot_journals_nothing_anew(client, other,
         "ALTER TABLE own ADD PRIMARY KEY (id)",
     ):
         client.run(sql)
-    client.session.commit()
+    client.session.transaction.commit()
     assert inspector.differences() == {}
 
 
 def test_versions_of_a_row_grow_in_the_order_of_commits(client, other, inspector):
     client.run("CREATE TABLE t (id int PRIMARY KEY, v int)")
     client.run("INSERT INTO t VALUES (1, 0)")
-    client.session.begin()
+    client.session.transaction.begin()
     client.run("UPDATE t SET v = 1")
     waiting = threading.Thread(target=lambda: other.run("UPDATE t SET v = v + 10"))
     waiting.start()
     wait_until_waiting(other, client, "Lock")
     client.run("UPDATE t SET v = 2")
-    client.session.commit()
+    client.session.transaction.commit()
     waiting.join()
     assert [version[1] for version in inspector.versions("t")] == ["0", "1", "2", "12"]
     assert inspector.differences() == {}

@@ -40,20 +40,20 @@ def defined(catalog, database):
 
 @pytest.mark.parametrize("command", BESIDE)
 def test_they_wait_for_nobody(command, client, other, table):
-    client.session.begin_write([table])
+    client.session.writes.begin_write([table])
     other.run("SET lock_timeout = '1s'")
     other.run(command)
-    client.session.commit()
+    client.session.transaction.commit()
 
 
 @pytest.mark.parametrize("command", BESIDE)
 def test_they_keep_nobody_waiting(command, client, other, table):
-    client.session.begin()
+    client.session.transaction.begin()
     client.run(command)
     other.run("SET lock_timeout = '1s'")
-    other.session.begin_write([table])
-    other.session.rollback()
-    client.session.commit()
+    other.session.writes.begin_write([table])
+    other.session.transaction.rollback()
+    client.session.transaction.commit()
 
 
 @pytest.mark.parametrize("command", BESIDE)
@@ -88,10 +88,10 @@ def test_the_journal_follows_constraints_that_are_validated_beside_writers(clien
 
 
 def test_a_lock_that_keeps_writers_is_waited_for(client, other, table):
-    client.session.begin_write([table])
+    client.session.writes.begin_write([table])
     other.run("SET lock_timeout = '50ms'")
     assert other.sqlstate("ALTER TABLE t ADD c int") == "55P03"
-    client.session.rollback()
+    client.session.transaction.rollback()
 
 
 def test_who_may_read_a_table_by_two_grants_at_once_reads_its_journal(client, other, reader):
@@ -100,12 +100,12 @@ def test_who_may_read_a_table_by_two_grants_at_once_reads_its_journal(client, ot
     client.run("CREATE ROLE grantee")
     journal = f"pg_journal.journal_{client.relid('q')}"
     other.run("SET lock_timeout = '10s'")
-    client.session.begin()
+    client.session.transaction.begin()
     client.run("GRANT SELECT ON p TO grantee")
     with ThreadPoolExecutor(1) as thread:
         second = thread.submit(other.run, "GRANT SELECT ON q TO PUBLIC")
         wait_until_waiting(other, client, "Lock")
-        client.session.commit()
+        client.session.transaction.commit()
         second.result()
     reader.run(f"SELECT * FROM {journal}")
     assert client.value(f"SELECT has_table_privilege('grantee', '{journal}', 'SELECT')") == "t"

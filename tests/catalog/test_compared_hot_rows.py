@@ -56,7 +56,7 @@ def hot(client, administrator, catalog, database) -> int:
 def write(client, relid, sql, *keys) -> None:
     """Announce and run a statement, and commit."""
     call = Writing(relid, tuple((str(key),) for key in keys)).announced(strict=True)
-    client.session.run_between(Query(sql), (), None, began=True, before=[call], commits=True)
+    client.session.writes.run_between(Query(sql), (), None, began=True, before=[call], commits=True)
 
 
 def differing(administrator, relid, most=MANY) -> int:
@@ -102,11 +102,11 @@ def test_what_was_falsified_is_found(administrator, hot, falsified):
 
 def test_what_a_transaction_has_not_committed_is_no_difference(client, other, administrator, hot):
     call = Writing(hot, (("2",),)).announced(strict=True)
-    other.session.begin()
+    other.session.transaction.begin()
     change = Query("UPDATE t SET b = 'later' WHERE a = 2")
-    other.session.run_between(change, (), None, began=False, before=[call])
+    other.session.writes.run_between(change, (), None, began=False, before=[call])
     assert differing(administrator, hot) == 0
-    other.session.commit()
+    other.session.transaction.commit()
     assert differing(administrator, hot) == 0
 
 

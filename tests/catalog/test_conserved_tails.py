@@ -20,8 +20,8 @@ KEYLESS = "CREATE TABLE t (id int, v int)"
 def appended(client: Client, rows: list[list[str | None]], gone: list[list[str | None]]) -> None:
     """Write row versions and tombstones."""
     relid = client.relid("t")
-    versions, _ = client.session.begin_write([relid], [])
-    client.session.append(relid, versions[relid], rows, gone)
+    versions, _ = client.session.writes.begin_write([relid], [])
+    client.session.journals.append(relid, versions[relid], rows, gone)
 
 
 WRITES: dict[str, tuple[str, str, Callable[[Client], object]]] = {
@@ -57,7 +57,7 @@ def test_a_row_that_is_lost_fails_its_write(client, catalog, database, name):
     with pytest.raises(GatewayError, match=r"got \d row versions of \d by") as caught:
         write(client)
     assert caught.value.sqlstate == sqlstate.DATA_CORRUPTED
-    client.session.rollback()
+    client.session.transaction.rollback()
     assert client.tail("t") == before
 
 
@@ -70,13 +70,13 @@ def test_what_was_read_of_a_tail_is_what_is_taken_out_of_it(client, inspector, r
         client.run("INSERT INTO t VALUES (1, 1), (2, 1)")
     else:
         client.insert("t", "INSERT INTO t VALUES (1, 1), (2, 1)")
-    (snapshot,) = inspector.session.snapshot(
+    (snapshot,) = inspector.session.observations.snapshot(
         [SnapshotRequest(client.relid("t"))]
     ).snapshots.values()
     assert (snapshot.seen is not None) is resident
 
     def replace(tail_read: int) -> None:
-        inspector.session.replace(
+        inspector.session.journals.replace(
             client.relid("t"),
             [],
             [],

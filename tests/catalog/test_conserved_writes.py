@@ -133,10 +133,10 @@ def test_a_block_is_undone_with_the_row_it_lost(client, inspector, lossy):
     client.run("CREATE TABLE t (id int PRIMARY KEY, v int)")
     client.run("INSERT INTO t VALUES (1, 1), (2, 1)")
     lossy("t", f"{ROW} AND new.c1 = 2")
-    client.session.begin()
+    client.session.transaction.begin()
     client.run("UPDATE t SET v = 2 WHERE id = 1")
     assert client.sqlstate("UPDATE t SET v = 2 WHERE id = 2") == "XX001"
-    client.session.rollback()
+    client.session.transaction.rollback()
     assert client.run("TABLE t ORDER BY id") == [("1", "1"), ("2", "1")]
     assert inspector.differences() == {}
 

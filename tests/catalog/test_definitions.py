@@ -38,13 +38,13 @@ def test_a_new_table_is_journaled(client):
 def test_every_way_to_make_a_table_makes_a_journal(client, sql):
     client.run(sql)
     relid = client.relid("t")
-    assert client.session.relations([relid])[relid].kind is RelationKind.JOURNALED
+    assert client.session.observations.relations([relid])[relid].kind is RelationKind.JOURNALED
 
 
 def test_a_temporary_table_stays_with_postgresql(client):
     client.run("CREATE TEMP TABLE t (a int UNIQUE)")
     relid = client.relid("t")
-    assert client.session.relations([relid])[relid].kind is RelationKind.CATALOG
+    assert client.session.observations.relations([relid])[relid].kind is RelationKind.CATALOG
 
 
 def test_columns_of_temporary_types_are_refused(client):
@@ -79,7 +79,7 @@ def _journal(client, name):
 def test_the_journal_is_a_relation_of_its_own(client):
     client.run("CREATE TABLE t (a int PRIMARY KEY)")
     relid, journal = client.relid("t"), client.relid(_journal(client, "t"))
-    relation = client.session.relations([journal])[journal]
+    relation = client.session.observations.relations([journal])[journal]
     assert (relation.kind, relation.journal_of) == (RelationKind.JOURNAL, relid)
 
 
@@ -99,11 +99,11 @@ def test_the_journal_has_the_columns_of_the_convention(client):
 
 
 def test_rollback_takes_the_journal_back(client):
-    client.session.begin()
+    client.session.transaction.begin()
     client.run("CREATE TABLE t (a int)")
     relid = client.relid("t")
-    client.session.rollback()
-    assert client.session.relations([relid])[relid].kind is RelationKind.CATALOG
+    client.session.transaction.rollback()
+    assert client.session.observations.relations([relid])[relid].kind is RelationKind.CATALOG
     assert client.value(f"SELECT count(*) FROM pg_class WHERE relname = 'journal_{relid}'") == "0"
 
 
@@ -188,14 +188,16 @@ def test_a_key_added_over_rows_is_pending_until_completed(client):
     client.run("CREATE TABLE t (a int, b int)")
     client.insert("t", "INSERT INTO t VALUES (1, 2)")
     relid = client.relid("t")
-    client.session.begin()
+    client.session.transaction.begin()
     client.run("ALTER TABLE t ADD PRIMARY KEY (b, a)")
-    assert client.session.pending_constraints() == [PendingConstraints(relid, (2, 1))]
+    assert client.session.journals.pending_constraints() == [PendingConstraints(relid, (2, 1))]
     assert _table(client, "t").key == ()
-    client.session.replace(relid, [], [], 2**62, expected_state=client.state("t"), tail_read=1)
-    client.session.set_key(relid)
-    client.session.commit()
-    assert client.session.pending_constraints() == []
+    client.session.journals.replace(
+        relid, [], [], 2**62, expected_state=client.state("t"), tail_read=1
+    )
+    client.session.journals.set_key(relid)
+    client.session.transaction.commit()
+    assert client.session.journals.pending_constraints() == []
     assert _table(client, "t").key == (2, 1)
 
 
@@ -203,19 +205,19 @@ def test_checks_over_rows_are_pending_until_they_have_been_looked_at(client):
     client.run("CREATE TABLE t (a int PRIMARY KEY, b int, CHECK (b > 0))")
     client.insert("t", "INSERT INTO t VALUES (1, 2)")
     relid = client.relid("t")
-    client.session.begin()
+    client.session.transaction.begin()
     client.run("ALTER TABLE t ADD CONSTRAINT little CHECK (b < 9), ALTER b SET NOT NULL")
     client.run("ALTER TABLE t ADD CONSTRAINT ignored CHECK (b > 5) NOT ENFORCED")
-    (pending,) = client.session.pending_constraints()
+    (pending,) = client.session.journals.pending_constraints()
     (check,) = pending.checks
     assert check.name == "little"
     assert check.tree.startswith("{OPEXPR")
     assert pending == PendingConstraints(relid, checks=(check,), not_null=(2,))
-    client.session.set_satisfied(relid)
-    client.session.commit()
-    assert client.session.pending_constraints() == []
+    client.session.journals.set_satisfied(relid)
+    client.session.transaction.commit()
+    assert client.session.journals.pending_constraints() == []
     client.run("ALTER TABLE t DROP CONSTRAINT little, ALTER b DROP NOT NULL")
-    assert client.session.pending_constraints() == []
+    assert client.session.journals.pending_constraints() == []
 
 
 def test_a_unique_key_over_rows_is_pending_until_they_have_been_checked(client):
@@ -223,14 +225,16 @@ def test_a_unique_key_over_rows_is_pending_until_they_have_been_checked(client):
     client.insert("t", "INSERT INTO t VALUES (1, 2, 3)")
     relid, kept = client.relid("t"), UniqueKey("t_c_key", (3,))
     assert _table(client, "t").unique_keys == (kept,)
-    client.session.begin()
+    client.session.transaction.begin()
     client.run("CREATE UNIQUE INDEX pair ON t (c, b) INCLUDE (a)")
     added = UniqueKey("pair", (3, 2))
-    assert client.session.pending_constraints() == [PendingConstraints(relid, unique=(added,))]
+    assert client.session.journals.pending_constraints() == [
+        PendingConstraints(relid, unique=(added,))
+    ]
     assert _table(client, "t").unique_keys == (kept,)
-    client.session.set_satisfied(relid)
-    client.session.commit()
-    assert client.session.pending_constraints() == []
+    client.session.journals.set_satisfied(relid)
+    client.session.transaction.commit()
+    assert client.session.journals.pending_constraints() == []
     assert _table(client, "t").unique_keys == (kept, added)
     client.run("ALTER TABLE t DROP CONSTRAINT t_c_key")
     assert _table(client, "t").unique_keys == (added,)
@@ -301,28 +305,28 @@ def test_what_a_journal_cannot_keep_to_is_refused(client, sql):
 
 
 def test_definitions_have_a_fingerprint_that_never_returns(client, other):
-    seen = [client.session.definitions()]
-    client.session.begin()
+    seen = [client.session.observations.definitions()]
+    client.session.transaction.begin()
     client.run("CREATE TABLE t (a int)")
-    seen.append(client.session.definitions())
-    assert other.session.definitions() == seen[0]
-    client.session.rollback()
-    assert client.session.definitions() == seen[0]
+    seen.append(client.session.observations.definitions())
+    assert other.session.observations.definitions() == seen[0]
+    client.session.transaction.rollback()
+    assert client.session.observations.definitions() == seen[0]
     client.run("CREATE TABLE t (a int)")
-    seen.append(client.session.definitions())
+    seen.append(client.session.observations.definitions())
     client.run("DROP TABLE t")
-    seen.append(client.session.definitions())
+    seen.append(client.session.observations.definitions())
     assert len(set(seen)) == 4
 
 
 def test_concurrent_definitions_do_not_wait_for_each_other(client, other):
-    client.session.begin()
+    client.session.transaction.begin()
     client.run("CREATE TABLE t (a int)")
     other.run("SET lock_timeout = '2s'")
     other.run("CREATE TABLE u (a int)")
-    before = other.session.definitions()
-    client.session.commit()
-    assert other.session.definitions() != before
+    before = other.session.observations.definitions()
+    client.session.transaction.commit()
+    assert other.session.observations.definitions() != before
 
 
 def test_readers_of_a_table_may_read_its_journal(client, reader):
@@ -371,7 +375,7 @@ def test_a_new_partition_is_compared_with_no_others_one_by_one(client, inspector
     inspector.run("BEGIN")
     inspector.run("CREATE TABLE p20 PARTITION OF p FOR VALUES IN (20)")
     inspector.run("SELECT pg_journal.settle_references('p20'::regclass)")
-    assert inspector.session.pending_constraints() == []
+    assert inspector.session.journals.pending_constraints() == []
     calls = inspector.run(
         "SELECT funcname, calls FROM pg_stat_xact_user_functions"
         " WHERE funcname IN ('pending_constraints', 'watch_signature', 'unique_indexes')"

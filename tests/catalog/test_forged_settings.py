@@ -52,10 +52,10 @@ def test_all_rows_that_have_arrived_are_captured(
 
 def test_what_was_noted_in_another_transaction_says_nothing(client: Client, cold: int) -> None:
     noted = f"SELECT current_setting('pg_journal.arrived_{cold}')"
-    client.session.begin()
+    client.session.transaction.begin()
     client.insert("t", "INSERT INTO t VALUES (1, '')", commit=False)
     earlier = client.value(noted)
-    client.session.commit()
+    client.session.transaction.commit()
     _, receipt = client.insert(
         "t",
         f"INSERT INTO t SELECT 2, set_config('pg_journal.arrived_{cold}', '{earlier}', true)",
@@ -69,7 +69,7 @@ def test_no_row_is_routed_to_a_leaf_that_nobody_looks_at(
 ) -> None:
     tiered, resident = leaves
     for forged in (False, True):
-        client.session.begin()
+        client.session.transaction.begin()
         client.session.call(
             bookkeeping.ANNOUNCE_TREE, str(client.relid("p")).encode(), array([resident]), b"{}"
         )
@@ -79,7 +79,7 @@ def test_no_row_is_routed_to_a_leaf_that_nobody_looks_at(
         with pytest.raises(GatewayError) as caught:
             client.run("INSERT INTO p VALUES (0, 1)")
         assert caught.value.sqlstate == "0A000"
-        client.session.rollback()
+        client.session.transaction.rollback()
 
 
 def test_leaves_that_were_announced_before_take_no_rows(
@@ -87,22 +87,22 @@ def test_leaves_that_were_announced_before_take_no_rows(
 ) -> None:
     tiered, resident = leaves
     tree = str(client.relid("p")).encode()
-    client.session.begin()
-    client.session.begin_write([tiered], command="INSERT")
+    client.session.transaction.begin()
+    client.session.writes.begin_write([tiered], command="INSERT")
     client.session.call(bookkeeping.ANNOUNCE_TREE, tree, array([resident]), array([tiered]))
     forge(client, f"leaves_{client.relid('p')}", "''")
     client.session.call(bookkeeping.ANNOUNCE_TREE, tree, array([resident]), b"{}")
     with pytest.raises(GatewayError) as caught:
         client.run("INSERT INTO p VALUES (0, 1)")
     assert caught.value.sqlstate == "0A000"
-    client.session.rollback()
+    client.session.transaction.rollback()
 
 
 def test_truncate_is_not_announced_by_a_write(client: Client, cold: int) -> None:
-    client.session.begin()
-    client.session.begin_write([cold], command="INSERT")
+    client.session.transaction.begin()
+    client.session.writes.begin_write([cold], command="INSERT")
     forge(client, f"emptying_{cold}", f"current_setting('pg_journal.writing_{cold}')")
     with pytest.raises(GatewayError) as caught:
         client.run("TRUNCATE t")
     assert caught.value.sqlstate == "0A000"
-    client.session.rollback()
+    client.session.transaction.rollback()

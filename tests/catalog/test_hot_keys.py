@@ -53,14 +53,14 @@ def warm(table, thawing: Thawing):
 def announce(client, relid, *keys, strict=False, **details) -> Announcement:
     writing = Writing(relid, tuple((str(key),) for key in keys) if keys else None, **details)
     call = writing.announced(strict=strict)
-    *_, (answer,) = client.session.run_between(None, (), None, began=True, before=[call])
+    *_, (answer,) = client.session.writes.run_between(None, (), None, began=True, before=[call])
     return hot_keys.announced(answer)
 
 
 def write(client, relid, sql, *keys) -> None:
     """Announce and run a statement, and commit."""
     call = Writing(relid, tuple((str(key),) for key in keys)).announced(strict=True)
-    client.session.run_between(Query(sql), (), None, began=True, before=[call], commits=True)
+    client.session.writes.run_between(Query(sql), (), None, began=True, before=[call], commits=True)
 
 
 def reading(administrator, relid, **changed) -> Reading:
@@ -108,7 +108,7 @@ def test_autovacuum_stands_aside_for_rows_to_become_hot(client, administrator, t
 
 def test_keys_are_cold_until_they_are_thawed(client, administrator, warm, thawing):
     assert announce(client, warm, 1, 3).cold == {("1",), ("3",)}
-    client.session.rollback()
+    client.session.transaction.rollback()
     assert thaw(thawing, administrator, warm, ROWS[:1], [["3", None, None]]) is Thawed.DONE
     assert announce(client, warm, 1, 2, 3).cold == {("2",)}
     assert client.run("SELECT * FROM t") == [("1", "10")]
@@ -166,7 +166,7 @@ def test_values_of_unique_keys_are_told_unless_they_were_superseded(client, thaw
 def test_rows_that_an_insert_brought_are_held(client, warm):
     announce(client, warm)
     client.run("INSERT INTO t VALUES (3, 0)")
-    client.session.commit()
+    client.session.transaction.commit()
     announced = announce(client, warm, 3, 4)
     assert (announced.held, announced.cold) == ({("3",)}, {("4",)})
 
@@ -174,7 +174,7 @@ def test_rows_that_an_insert_brought_are_held(client, warm):
 def test_a_strict_announcement_fails_unless_all_is_hot(client, administrator, warm, thawing):
     thaw(thawing, administrator, warm, ROWS[:1])
     assert announce(client, warm, 1, strict=True).is_complete
-    client.session.rollback()
+    client.session.transaction.rollback()
     for keys in ((2,), (1, 2)):
         with pytest.raises(CatalogError) as caught:
             announce(client, warm, *keys, strict=True)
@@ -198,7 +198,7 @@ def test_a_row_that_was_changed_since_it_was_read_is_not_thawed(
 ):
     announce(client, warm)
     client.run("INSERT INTO t VALUES (3, 30)")
-    client.session.commit()
+    client.session.transaction.commit()
     before = reading(administrator, warm)
     # What a condition tells need not be hot by its key.
     write(client, warm, "DELETE FROM t WHERE b = 30")
@@ -228,7 +228,7 @@ def test_who_writes_hot_rows_keeps_them_from_going_cold(client, administrator, w
     thaw(thawing, administrator, warm, ROWS)
     announce(client, warm, 1)
     assert not cool(administrator, warm)
-    client.session.rollback()
+    client.session.transaction.rollback()
     assert cool(administrator, warm)
     assert client.run("SELECT * FROM t") == []
 
@@ -255,10 +255,10 @@ def test_rows_that_reference_what_was_taken_away_do_not_go_cold(client, administ
 def test_who_locks_the_whole_table_lets_its_rows_go_cold(client, administrator, warm, thawing):
     thaw(thawing, administrator, warm, ROWS)
     write(client, warm, "UPDATE t SET b = 0 WHERE a = 1", 1)
-    client.session.begin_write([warm])
+    client.session.writes.begin_write([warm])
     assert client.run("SELECT * FROM t") == []
     assert client.tail("t") == [[1, 10], [2, 20], [1, 0]]
-    client.session.rollback()
+    client.session.transaction.rollback()
     assert client.run("SELECT * FROM t ORDER BY a") == [("1", "0"), ("2", "20")]
 
 
@@ -268,7 +268,7 @@ def test_a_writer_by_an_older_snapshot_is_refused(client, other, administrator, 
     other.snapshot("t")
     write(client, warm, "UPDATE t SET b = 0 WHERE a = 1", 1)
     with pytest.raises(CatalogError) as caught:
-        other.session.begin_write([warm])
+        other.session.writes.begin_write([warm])
     assert caught.value.sqlstate == "40001"
 
 
@@ -277,7 +277,7 @@ def test_who_closes_the_gate_by_an_older_snapshot_is_refused(
 ):
     thaw(thawing, administrator, warm, ROWS)
     for close in (
-        lambda: other.session.hold([warm], hot_only=True),
+        lambda: other.session.writes.hold([warm], hot_only=True),
         lambda: other.run("ALTER TABLE t RENAME b TO c"),
     ):
         other.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
@@ -286,7 +286,7 @@ def test_who_closes_the_gate_by_an_older_snapshot_is_refused(
         with pytest.raises(CatalogError) as caught:
             close()
         assert caught.value.sqlstate == "40001"
-        other.session.rollback()
+        other.session.transaction.rollback()
     assert client.run("SELECT b FROM t WHERE a = 1") == [("12",)]
 
 
@@ -297,7 +297,7 @@ def test_a_writer_by_a_snapshot_that_shows_all_may_write(
     write(client, warm, "UPDATE t SET b = 0 WHERE a = 1", 1)
     other.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
     other.snapshot("t")
-    versions, _ = other.session.begin_write([warm])
+    versions, _ = other.session.writes.begin_write([warm])
     assert versions[warm] > 0
 
 
@@ -305,7 +305,7 @@ def test_readers_get_what_was_added_since(client, other, administrator, warm, th
     thaw(thawing, administrator, warm, ROWS)
     state = client.state("t")
     write(client, warm, "UPDATE t SET b = 0 WHERE a = 1", 1)
-    found = other.session.snapshot([SnapshotRequest(warm, known_state=state)])
+    found = other.session.observations.snapshot([SnapshotRequest(warm, known_state=state)])
     assert found.tails[warm].increment
     assert [row[:2] for row in found.tails[warm].rows] == [[1, 0]]
 
@@ -320,8 +320,8 @@ def test_what_a_transaction_sees_of_itself_is_not_taken_for_seen(
     administrator.run("SELECT pg_current_xact_id()")  # a later one that ends before
     assert client.state("t") == state
     client.run("UPDATE t SET b = 0 WHERE a = 1")
-    client.session.commit()
-    found = other.session.snapshot([SnapshotRequest(warm, known_state=state)])
+    client.session.transaction.commit()
+    found = other.session.observations.snapshot([SnapshotRequest(warm, known_state=state)])
     assert [row[:2] for row in found.tails[warm].rows] == [[1, 0]]
 
 
@@ -332,14 +332,14 @@ def test_what_is_seen_with_an_announcement_is_known_to_others(
     write(client, warm, "UPDATE t SET b = 1 WHERE a = 2", 2)
     calling = Writing(warm, (("1",),)).announced(strict=False)
     asked = [SnapshotRequest(warm)]
-    answer, _, seen = client.session.announce(calling, (), None, asked, began=True)
+    answer, _, seen = client.session.writes.announce(calling, (), None, asked, began=True)
     assert hot_keys.announced(answer).is_complete
     assert [row[:2] for row in seen.tails[warm].rows] == [[1, 10], [2, 20], [2, 1]]
     administrator.run("SELECT pg_current_xact_id()")  # a later one that ends before
     client.run("UPDATE t SET b = 0 WHERE a = 1")
-    client.session.commit()
+    client.session.transaction.commit()
     state = seen.snapshots[warm].state
-    found = other.session.snapshot([SnapshotRequest(warm, known_state=state)])
+    found = other.session.observations.snapshot([SnapshotRequest(warm, known_state=state)])
     assert found.tails[warm].increment
     assert [row[:2] for row in found.tails[warm].rows] == [[1, 0]]
 
@@ -367,9 +367,9 @@ def test_what_others_take_a_snapshot_for_shows_the_transaction_as_one_that_goes_
 def test_who_would_rather_write_hot_rows_is_told(client, administrator, warm, thawing):
     thaw(thawing, administrator, warm, ROWS)
     with pytest.raises(HotRowsError):
-        client.session.begin_write([warm], cools=False)
+        client.session.writes.begin_write([warm], cools=False)
     with pytest.raises(HotRowsError):
-        client.session.insert_small(
+        client.session.writes.insert_small(
             warm, "INSERT INTO t VALUES (3, 30)", inline_rows=1000, inline_bytes=1000, cools=False
         )
     assert client.session.transaction_status == "I"
@@ -436,7 +436,9 @@ def test_no_more_rows_become_hot_of_a_table_that_is_full(client, administrator, 
     assert announce(client, full, 2) == Announcement(hot=False, is_full=True)
     assert announce(client, full) == Announcement(hot=False, is_full=True)
     searching = Writing(full, ()).announced(strict=False, searched=True)
-    *_, (answer,) = client.session.run_between(None, (), None, began=True, before=[searching])
+    *_, (answer,) = client.session.writes.run_between(
+        None, (), None, began=True, before=[searching]
+    )
     assert hot_keys.announced(answer).is_full
     # Nobody has passed the gate, so that those who go on to lock the table meet nobody there.
     assert cool(administrator, full)
@@ -457,7 +459,7 @@ def test_who_has_written_before_goes_on(client, full):
     assert announce(client, full, 1).is_complete
     assert announce(client, full, 2).cold == {("2",)}
     assert announce(client, full).hot
-    client.session.rollback()
+    client.session.transaction.rollback()
     assert announce(client, full, 2).is_full
 
 
@@ -468,7 +470,7 @@ def test_a_table_that_is_full_goes_cold_for_those_who_want_more(
     assert announce(client, full, 2) == Announcement(hot=False)
     assert thawing.warm(full)
     assert announce(client, full, 2).cold == {("2",)}
-    client.session.rollback()
+    client.session.transaction.rollback()
     # Who comes second leaves alone what has become hot since.
     assert thaw(thawing, administrator, full, ROWS) is Thawed.DONE
     assert thawing.cool(full)
@@ -497,11 +499,11 @@ def test_upkeep_waits_for_nobody_who_may_wait_for_it(catalog, database, administ
     closer.run("SET search_path = public")
     closer.run("BEGIN")
     closer.run(f"LOCK TABLE pg_journal.tail_{warm} IN EXCLUSIVE MODE")
-    administrator.session.begin()
+    administrator.session.transaction.begin()
     with pytest.raises(CatalogError) as caught:
         resident_upkeep.seize(administrator.session, warm)
     assert caught.value.sqlstate == "55P03"
-    administrator.session.rollback()
+    administrator.session.transaction.rollback()
     closer.run("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
     assert resident_upkeep.hot_tables(administrator.session) == []
     closer.session.close()
@@ -519,19 +521,19 @@ def test_a_gate_is_not_kept_by_who_waited_there_until_rows_had_gone_cold(
     catalog, database, client, administrator, warm
 ):
     keeper = Client(catalog.admin(database))
-    keeper.session.begin()
+    keeper.session.transaction.begin()
     keeper.run(f"LOCK TABLE pg_journal.tail_{warm} IN ROW SHARE MODE")
     administrator.run("SET lock_timeout = '5s'")
     with ThreadPoolExecutor() as threads:
-        late = threads.submit(client.session.begin_write, [warm])
+        late = threads.submit(client.session.writes.begin_write, [warm])
         await_waiter(administrator, f"relation = 'pg_journal.tail_{warm}'::regclass")
         administrator.run(f"UPDATE pg_journal.journals SET is_hot = false WHERE relid = {warm}")
         # Who comes now has the table first, and its tail when there is something to append.
-        administrator.session.begin_write([warm])
-        keeper.session.commit()
+        administrator.session.writes.begin_write([warm])
+        keeper.session.transaction.commit()
         await_waiter(administrator, "(locktype = 'transactionid' OR relation = 't'::regclass)")
         administrator.run(f"LOCK TABLE pg_journal.tail_{warm} IN ROW EXCLUSIVE MODE")
-        administrator.session.commit()
+        administrator.session.transaction.commit()
         versions, _ = late.result()
     assert versions.keys() == {warm}
     keeper.session.close()
@@ -539,12 +541,12 @@ def test_a_gate_is_not_kept_by_who_waited_there_until_rows_had_gone_cold(
 
 def test_who_lets_rows_become_hot_keeps_nobody_from_the_tail(client, administrator, table, thawing):
     client.run("SET lock_timeout = '500ms'")
-    client.session.begin_write([table])
+    client.session.writes.begin_write([table])
     with ThreadPoolExecutor() as threads:
         warming = threads.submit(thawing.warm, table)
         await_waiter(administrator, "relation = 't'::regclass")
         client.insert("t", "INSERT INTO t VALUES (3, 30)", commit=False)
-        client.session.commit()
+        client.session.transaction.commit()
         assert warming.result()
 
 
@@ -577,7 +579,7 @@ def test_columns_of_hot_keys_are_those_with_one_form(administrator):
 def guarded(client, relid, sql, *keys, basis=None):
     """Announce and run a statement of an open transaction in one trip; return its tag."""
     call = Writing(relid, tuple((str(key),) for key in keys)).announced(strict=True)
-    result, _ = client.session.run_between(
+    result, _ = client.session.writes.run_between(
         Query(sql), (), basis, began=False, before=[call], guarded=True
     )
     return result.command_tag

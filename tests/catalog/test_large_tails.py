@@ -27,7 +27,7 @@ MIXED = "(SELECT string_agg(md5(n::text), '') FROM generate_series(g, g + {} - 1
 
 
 def _fetched(client, table, **known):
-    (tail,) = client.session.snapshot(
+    (tail,) = client.session.observations.snapshot(
         [SnapshotRequest(client.relid(table), **known)]
     ).tails.values()
     return tail, sorted((row[0], row[1], row[2]) for piece in tail.pieces() for row in piece)
@@ -73,7 +73,7 @@ def test_tails_of_many_tables_share_what_comes_with_them(bounded):
         bounded.insert(table, f"INSERT INTO {table} {ROWS.format(60)}")
     assert not _fetched(bounded, "t")[0].parts
     both = [SnapshotRequest(bounded.relid(table)) for table in "tu"]
-    tails = bounded.session.snapshot(both).tails
+    tails = bounded.session.observations.snapshot(both).tails
     assert [len(tail.parts) for tail in tails.values()] == [1, 1]
     for tail in tails.values():
         (rows,) = tail.pieces()
@@ -139,7 +139,7 @@ def test_many_bytes_are_not_put_inline(bounded):
     values = f"INSERT INTO t SELECT g, {MIXED.format(300)}, '' FROM generate_series(1, 3) g"
     _, receipt = bounded.insert("t", values, inline_bytes=20_000, commit=False)
     assert (receipt.count, receipt.captured) == (3, False)
-    bounded.session.rollback()
+    bounded.session.transaction.rollback()
     _, receipt = bounded.insert("t", values, inline_bytes=40_000)
     assert (receipt.count, receipt.captured) == (3, True)
 
@@ -214,5 +214,5 @@ def test_a_default_for_new_rows_alone_is_not_bounded(bounded):
     bounded.run("ALTER TABLE t ADD COLUMN d text DEFAULT repeat('x', 100001)")
     with pytest.raises(GatewayError, match="row is too big"):
         bounded.insert("t", "INSERT INTO t VALUES (1)")
-    bounded.session.rollback()
+    bounded.session.transaction.rollback()
     bounded.insert("t", "INSERT INTO t VALUES (1, NULL, NULL, 'x')")

@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.catalog, pytest.mark.usefixtures("inspector")]
 @pytest.fixture
 def loaded(client):
     """The OID of a table that an open transaction has made."""
-    client.session.begin()
+    client.session.transaction.begin()
     client.run("CREATE TABLE t (id int PRIMARY KEY)")
     return client.relid("t")
 
@@ -37,11 +37,11 @@ def test_code_of_others_that_may_come_to_the_table_is_told_apart(
 
 
 def test_code_in_a_transaction_block_is_told_apart(catalog, database, client, other, loaded):
-    other.session.begin()
+    other.session.transaction.begin()
     with catalog.code_gate(database).held(other.session, pytest.fail):
         pass
     assert residency.begin_load(client.session, loaded) is Loading.BUSY
-    other.session.commit()
+    other.session.transaction.commit()
     assert residency.begin_load(client.session, loaded) is Loading.BEGUN
 
 
@@ -49,7 +49,7 @@ def test_who_waits_to_run_code_can_be_cancelled(catalog, database, client, other
     assert residency.begin_load(client.session, loaded) is Loading.BEGUN
     with pytest.raises(InterruptedError), catalog.code_gate(database).held(other.session, _cancel):
         pytest.fail("a table is becoming tiered")
-    client.session.rollback()
+    client.session.transaction.rollback()
     with catalog.code_gate(database).held(other.session, pytest.fail):
         pass
     catalog.release()

@@ -173,7 +173,7 @@ def test_locked_tables_are_not_counted(client, other, inspector, table, hot):
     known = resident_upkeep.resident_tables(inspector.session, {}, 0.0)
     assert [one.relid for one in known] == [other.relid("u")]
     assert resident_upkeep.hot_tables(inspector.session) == []
-    client.session.rollback()
+    client.session.transaction.rollback()
     known = resident_upkeep.resident_tables(inspector.session, {}, 0.0)
     assert {one.relid for one in known} == {table, other.relid("u")}
     assert [one.relid for one in resident_upkeep.hot_tables(inspector.session)] == [hot]
@@ -187,7 +187,7 @@ def test_rows_that_were_inserted_are_hot_too(client, inspector, hot):
 
 
 def test_no_lock_is_kept_of_what_has_been_counted(client, inspector, table, hot):
-    inspector.session.begin()
+    inspector.session.transaction.begin()
     assert resident_upkeep.resident_tables(inspector.session, {}, 0.0)
     assert resident_upkeep.hot_tables(inspector.session)
     client.run("SET lock_timeout = '5s'")
@@ -200,28 +200,28 @@ def test_who_swaps_segments_waits_for_nobody_while_others_may_wait_for_it(
 ):
     """Who drops a table, or lets its rows go cold, locks the tail before or after the journal."""
     closer = catalog.admin(database)
-    closer.begin()
+    closer.transaction.begin()
     for _ in closer.execute(f"LOCK TABLE pg_journal.tail_{table} IN EXCLUSIVE MODE").rows:
         pass
-    inspector.session.begin()
+    inspector.session.transaction.begin()
     with pytest.raises(CatalogError) as caught:
         resident_upkeep.seize(inspector.session, table)
     assert caught.value.sqlstate == "55P03"
-    inspector.session.rollback()
+    inspector.session.transaction.rollback()
     closer.close()
-    inspector.session.begin()
+    inspector.session.transaction.begin()
     resident_upkeep.seize(inspector.session, table)
-    inspector.session.rollback()
+    inspector.session.transaction.rollback()
 
 
 def test_who_drops_a_table_and_who_swaps_its_segments_do_not_deadlock(client, inspector, table):
-    inspector.session.begin()
+    inspector.session.transaction.begin()
     resident_upkeep.seize(inspector.session, table)
     dropped = threading.Thread(target=client.run, args=["DROP TABLE t"])
     dropped.start()
     wait_until_waiting(client, inspector, "Lock")
     state = Client(inspector.session).state("t")
-    inspector.session.replace(table, [], [], None, expected_state=state)
-    inspector.session.commit()
+    inspector.session.journals.replace(table, [], [], None, expected_state=state)
+    inspector.session.transaction.commit()
     dropped.join(PATIENCE_S)
     assert client.run("SELECT to_regclass('t')") == [(None,)]

@@ -42,10 +42,10 @@ def table(client: Client, inspector: Inspector) -> int:
 def test_a_name_waits_for_who_makes_the_table_tiered(
     client: Client, inspector: Inspector, table: int, statement: str
 ) -> None:
-    inspector.session.begin()
+    inspector.session.transaction.begin()
     resident_upkeep.make_tiered(inspector.session, table)
     assert client.sqlstate(statement) == "55P03"
-    inspector.session.commit()
+    inspector.session.transaction.commit()
     assert client.sqlstate(statement) == "0A000"
 
 
@@ -53,11 +53,11 @@ def test_a_name_waits_for_who_makes_the_table_tiered(
 def test_no_table_becomes_tiered_that_is_being_given_a_name(
     client: Client, inspector: Inspector, table: int, statement: str
 ) -> None:
-    client.session.begin()
+    client.session.transaction.begin()
     client.run(statement)
     inspector.run("SET lock_timeout = '100ms'")
     with pytest.raises(GatewayError) as caught:
         resident_upkeep.make_tiered(inspector.session, table)
     assert caught.value.sqlstate == "55P03"
-    client.session.rollback()
+    client.session.transaction.rollback()
     resident_upkeep.make_tiered(inspector.session, table)

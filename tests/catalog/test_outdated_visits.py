@@ -129,7 +129,7 @@ def test_the_rows_of_another_table_are_not_counted_for_one_whose_name_it_has_got
     administrator: Client, client: Client, table: int, other: Client
 ) -> None:
     client.run("CREATE TABLE o (a int, b text)")
-    other.session.begin()
+    other.session.transaction.begin()
     other.run("ALTER TABLE t RENAME TO former")
     other.run("ALTER TABLE o RENAME TO t")
     administrator.run("SET lock_timeout = '60s'")
@@ -141,20 +141,20 @@ def test_the_rows_of_another_table_are_not_counted_for_one_whose_name_it_has_got
             assert not counting.done()
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        other.session.commit()
+        other.session.transaction.commit()
         with pytest.raises(GatewayError) as caught:
             counting.result()
     assert caught.value.sqlstate == "40001"
-    administrator.session.rollback()
+    administrator.session.transaction.rollback()
     resident_upkeep.begin_counting(administrator.session, table)
     assert resident_upkeep.held_count(administrator.session, table) == 0
-    administrator.session.rollback()
+    administrator.session.transaction.rollback()
     client.run("DROP TABLE former")
     with pytest.raises(GatewayError) as caught:
         resident_upkeep.held_count(administrator.session, table)
     assert caught.value.sqlstate == "42P01"
     assert caught.value.message == f"relation with OID {table} does not exist"
-    administrator.session.rollback()
+    administrator.session.transaction.rollback()
     with pytest.raises(GatewayError) as caught:
         resident_upkeep.begin_counting(administrator.session, table)
     assert caught.value.sqlstate == "42P01"
@@ -166,11 +166,11 @@ def test_what_was_written_for_a_move_that_fails_is_removed(
     monkeypatch.setattr(resident_upkeep, "resident_tables", lambda *_: [])
     monkeypatch.setattr(resident_upkeep, "shrunken_tables", lambda _: {table: "auto"})
     monkeypatch.setattr(resident_upkeep, "is_shrunken", lambda *_: True)
-    administrator.session.begin()
+    administrator.session.transaction.begin()
     administrator.run(f"SELECT FROM pg_journal.tail_{table}")  # whose definition is to change
     visit()
     assert (files.flushes, files.rows) == (1, [])
-    administrator.session.rollback()
+    administrator.session.transaction.rollback()
     assert administrator.run("SELECT FROM ONLY t") == []
     visit()
     assert len(files.rows) == 1

@@ -49,7 +49,7 @@ def begin(session: Client, level: str = "REPEATABLE READ", table: str = "t") -> 
 def announce(session: Client, relid: int, *keys: int, own: bool = True) -> Announcement:
     writing = Writing(relid, tuple((str(key),) for key in keys) if keys else None, own=own)
     before = [writing.announced(strict=False)]
-    *_, (answer,) = session.session.run_between(None, (), None, began=False, before=before)
+    *_, (answer,) = session.session.writes.run_between(None, (), None, began=False, before=before)
     return hot_keys.announced(answer)
 
 
@@ -92,8 +92,8 @@ def test_rows_of_a_cold_table_are_written_one_by_one(client, other, table, thawi
     assert client.run("SELECT * FROM t") == [("1", "11")]
     assert tail(client) == [[1, 10], [2, 20], [1, 11]]
     assert tail(other) == [[1, 10], [2, 20], [2, 22]]
-    client.session.commit()
-    other.session.commit()
+    client.session.transaction.commit()
+    other.session.transaction.commit()
     assert client.run("SELECT * FROM t ORDER BY a") == [("1", "11"), ("2", "22")]
     assert tail(client) == [[1, 10], [2, 20], [1, 11], [2, 22]]
 
@@ -109,12 +109,12 @@ def test_a_key_that_others_have_made_hot_since_fails(client, other, table, thawi
     begin(other)
     client.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
     heat(client, table, 1)
-    client.session.commit()
+    client.session.transaction.commit()
     assert refused(lambda: heat(other, table, 1)) == "40001"
-    other.session.rollback()
+    other.session.transaction.rollback()
     begin(other)
     write(other, table, 1, 11)
-    other.session.commit()
+    other.session.transaction.commit()
 
 
 def test_a_row_that_others_have_deleted_since_is_not_put_back(client, other, table, thawing):
@@ -122,13 +122,13 @@ def test_a_row_that_others_have_deleted_since_is_not_put_back(client, other, tab
     client.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
     announce(client, table)
     client.run("INSERT INTO t VALUES (3, 30)")
-    client.session.commit()
+    client.session.transaction.commit()
     begin(other)
     # As a statement by a condition, which needs no key.
     client.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
     announce(client, table)
     client.run("DELETE FROM t WHERE a = 3")
-    client.session.commit()
+    client.session.transaction.commit()
     assert announce(other, table, 3).held == {("3",)}
     function, values = hot_keys.heating(table, [["3", "30", None]], [])
     other.session.call(function, *values)
@@ -161,7 +161,7 @@ def test_rows_stay_hot_while_a_transaction_has_them(client, table, administrator
     client.run("ROLLBACK TO s")
     assert client.run("SELECT * FROM t") == []
     assert resident_upkeep.cool(administrator.session, table)
-    client.session.rollback()
+    client.session.transaction.rollback()
 
 
 def test_a_table_that_has_just_been_warmed_is_not_at_rest(client, table, administrator, thawing):
@@ -185,8 +185,8 @@ def test_who_waits_goes_on_when_a_savepoint_is_gone_back_to(client, other, conne
     client.run("ROLLBACK TO s")
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
-    other.session.commit()
-    client.session.commit()
+    other.session.transaction.commit()
+    client.session.transaction.commit()
     assert client.run("SELECT * FROM t") == [("1", "12")]
 
 
@@ -194,11 +194,11 @@ def test_the_table_is_written_as_a_whole_afterwards(client, other, table, thawin
     assert thawing.warm(table)
     begin(client)
     write(client, table, 1, 11)
-    versions, _ = client.session.begin_write([table])
+    versions, _ = client.session.writes.begin_write([table])
     assert versions[table] > 0
     assert client.run("SELECT * FROM t") == []
     assert tail(client) == [[1, 10], [2, 20], [1, 11]]
-    client.session.commit()
+    client.session.transaction.commit()
     begin(other)
     assert announce(other, table, 1) == Announcement(hot=False, own=True)
 
@@ -207,7 +207,7 @@ def test_but_not_where_it_was_cold(client, table, thawing):
     begin(client)
     assert thawing.warm(table)
     write(client, table, 1, 11)
-    assert refused(lambda: client.session.begin_write([table])) == "40001"
+    assert refused(lambda: client.session.writes.begin_write([table])) == "40001"
 
 
 @pytest.mark.parametrize("deferrable", ["", "DEFERRABLE"])
@@ -224,7 +224,7 @@ def test_tables_whose_foreign_keys_can_be_deferred_are_written_as_a_whole(
             assert announced == Announcement(hot=False, by_snapshot=True)
         else:
             assert announced.own
-        client.session.rollback()
+        client.session.transaction.rollback()
 
 
 def test_rows_that_others_are_making_hot_are_not_waited_for(client, other, table, thawing):
@@ -241,14 +241,14 @@ def test_rows_that_others_are_making_hot_are_not_waited_for(client, other, table
     function, values = hot_keys.heating_unwaited(table, rows, skips=True)
     other.session.call(function, *values)
     assert other.run("SELECT * FROM t") == [("2", "20")]
-    client.session.rollback()
+    client.session.transaction.rollback()
     function, values = hot_keys.heating_unwaited(table, rows[:1], skips=False)
     other.session.call(function, *values)
     other.run("SELECT FROM t WHERE a = 1 FOR SHARE")
     function, values = hot_keys.looking_for_locks(table)
     told = hot_keys.locked(other.session.call(function, *values))
     assert told == Locked(frozenset({("1",)}), others=True)
-    other.session.commit()
+    other.session.transaction.commit()
 
 
 def test_nobody_else_makes_keys_hot(client, table, thawing):
@@ -259,7 +259,7 @@ def test_nobody_else_makes_keys_hot(client, table, thawing):
             f"SELECT pg_journal.{bookkeeping.HEAT_KEYS.name}('x', {table}, '[]', '[]')", []
         )
     assert caught.value.sqlstate == "42501"
-    client.session.rollback()
+    client.session.transaction.rollback()
     assert client.run(
         f"SELECT has_function_privilege('pg_journal.heat_{table}(json, json)', 'EXECUTE'),"
         f" has_function_privilege('pg_journal.warmth_{table}()', 'EXECUTE')"
@@ -279,8 +279,8 @@ def test_write_skew_of_single_rows_is_detected(client, other, thawing, is_warm):
     for session, written in ((client, "y"), (other, "x")):
         assert announce(session, client.relid(written)).own
         session.run(f"INSERT INTO {written} VALUES (1)")
-    client.session.commit()
-    assert refused(other.session.commit) == "40001"
+    client.session.transaction.commit()
+    assert refused(other.session.transaction.commit) == "40001"
 
 
 def test_single_rows_that_nobody_else_reads_are_written_under_serializable(
@@ -289,12 +289,12 @@ def test_single_rows_that_nobody_else_reads_are_written_under_serializable(
     assert thawing.warm(table)
     client.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
     heat(client, table, 1, 2)
-    client.session.commit()
+    client.session.transaction.commit()
     for session in (client, other):
         session.run("BEGIN ISOLATION LEVEL SERIALIZABLE")
     for session, key in ((client, 1), (other, 2)):
         assert announce(session, table, key).is_complete
         session.run(f"UPDATE t SET b = 0 WHERE a = {key}")
-    client.session.commit()
-    other.session.commit()
+    client.session.transaction.commit()
+    other.session.transaction.commit()
     assert client.run("SELECT * FROM t ORDER BY a") == [("1", "0"), ("2", "0")]

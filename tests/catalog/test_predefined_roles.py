@@ -59,7 +59,7 @@ def answer(client: Client, statement: str) -> str:
     except GatewayError as error:
         return error.sqlstate
     finally:
-        client.session.rollback()
+        client.session.transaction.rollback()
     return result.command_tag or ""
 
 

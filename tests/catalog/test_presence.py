@@ -38,7 +38,7 @@ def test_it_is_woken_by_what_is_asked_next(client: Client, other: Client) -> Non
     client.run("CREATE TABLE t (a int)")
     for status in ("I", "T"):
         if status == "T":
-            client.session.begin()
+            client.session.transaction.begin()
             client.run("SAVEPOINT mine")
         stand_in(client, other)
         assert client.session.transaction_status == status
@@ -50,7 +50,7 @@ def test_it_is_woken_by_what_is_asked_next(client: Client, other: Client) -> Non
     assert client.value("SHOW client_connection_check_interval") == "0"
     client.run("RELEASE mine")
     assert client.sqlstate("RELEASE pgwire_presence") == "3B001"
-    client.session.rollback()
+    client.session.transaction.rollback()
 
 
 def test_it_stands_in_only_where_nothing_else_is_asked(client: Client, other: Client) -> None:
@@ -60,11 +60,11 @@ def test_it_stands_in_only_where_nothing_else_is_asked(client: Client, other: Cl
     next(rows)
     client.session.stand_in(TEXT, lambda: True)
     assert len(list(rows)) == 4999
-    client.session.begin()
+    client.session.transaction.begin()
     client.sqlstate("SELECT 1/0")
     client.session.stand_in(TEXT, lambda: True)
     assert seen(client, other, "state") == [("idle in transaction (aborted)",)]
-    client.session.rollback()
+    client.session.transaction.rollback()
 
 
 @pytest.mark.parametrize("status", ["I", "T"])
@@ -73,7 +73,7 @@ def test_a_cancel_request_is_told_and_leaves_the_transaction(
 ) -> None:
     client.run("SET statement_timeout = '1s'")
     if status == "T":
-        client.session.begin()
+        client.session.transaction.begin()
         client.run("SELECT 1")
     stand_in(client, other)
     assert client.session.interruption(1.5) is None
@@ -131,7 +131,7 @@ def test_who_is_terminated_is_told_though_another_has_the_number_of_its_socket(
 
 
 def test_a_backend_whose_gateway_is_gone_does_not_sleep_on(client: Client, other: Client) -> None:
-    client.session.begin()
+    client.session.transaction.begin()
     stand_in(client, other)
     with socket.socket(fileno=os.dup(client.session.fileno())) as ours:
         ours.shutdown(socket.SHUT_RDWR)

@@ -64,7 +64,7 @@ def refusal(client: Client, call: Call, table: bytes) -> str | None:
     except GatewayError as error:
         return error.message if error.sqlstate == DENIED else None
     finally:
-        client.session.rollback()
+        client.session.transaction.rollback()
     return None
 
 
@@ -152,12 +152,12 @@ def test_a_right_that_is_taken_away_in_the_middle_is_missed(
 ) -> None:
     client.run("GRANT SELECT, UPDATE ON t TO PUBLIC")
     reader.run("BEGIN")
-    versions, _ = reader.session.begin_write([int(table)])
+    versions, _ = reader.session.writes.begin_write([int(table)])
     client.run("REVOKE UPDATE ON t FROM PUBLIC")
     with pytest.raises(GatewayError) as caught:
-        reader.session.publish(int(table), versions[int(table)], [])
+        reader.session.journals.publish(int(table), versions[int(table)], [])
     assert caught.value.sqlstate == DENIED
-    reader.session.rollback()
+    reader.session.transaction.rollback()
 
 
 def test_tables_that_are_gone_are_not_denied(client: Client, reader: Client) -> None:

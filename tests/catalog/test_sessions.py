@@ -16,7 +16,7 @@ pytestmark = pytest.mark.catalog
 def test_analysis_names_types_columns_and_the_rewritten_tree(client):
     client.run("CREATE TABLE t (a int PRIMARY KEY, b varchar(7))")
     client.run("CREATE VIEW v AS SELECT a AS x, b FROM t")
-    analysis = client.session.analyse("SELECT b || $1 AS c, b FROM v WHERE x = $2")
+    analysis = client.session.analyses.analyse("SELECT b || $1 AS c, b FROM v WHERE x = $2")
     assert analysis.parameter_oids == (25, 23)
     c, b = analysis.columns
     assert (c.name, c.type_oid, b.table_oid, b.attnum, b.typmod) == (
@@ -34,7 +34,7 @@ def test_trees_have_no_line_breaks_that_stand_for_blanks(client):
     """PostgreSQL breaks lines wherever they are full; what is looked for is not to be parted."""
     for width in range(80):
         padding = "+".join("1" * (width % 9 + 1)) + f'"{"x" * (1 + width // 2)}"'
-        analysis = client.session.analyse(f"SELECT {padding}, current_database() AS d")
+        analysis = client.session.analyses.analyse(f"SELECT {padding}, current_database() AS d")
         assert ":funcid 861 " in analysis.tree
         assert ":resname d " in analysis.tree
         assert "\n" not in analysis.tree
@@ -42,44 +42,44 @@ def test_trees_have_no_line_breaks_that_stand_for_blanks(client):
 
 @pytest.mark.parametrize("name", ["(" * 63, "two\nlines"], ids=["longer than a line", "two lines"])
 def test_words_of_trees_are_whole(client, name):
-    analysis = client.session.analyse(f'SELECT 1 AS "{name}"')
+    analysis = client.session.analyses.analyse(f'SELECT 1 AS "{name}"')
     printed = re.sub(r"([(\n])", r"\\\1", name)
     assert f":resname {printed} " in analysis.tree
 
 
 @pytest.mark.parametrize("sql", ["SHOW ALL", "BEGIN", "CREATE TABLE x (a int)", "EXPLAIN SELECT 1"])
 def test_utility_statements_have_no_tree(client, sql):
-    assert client.session.analyse(sql).tree is None
+    assert client.session.analyses.analyse(sql).tree is None
 
 
 def test_analysis_leaves_no_trace_in_a_transaction(client):
-    client.session.begin()
+    client.session.transaction.begin()
     client.run("SET client_min_messages = warning")
-    client.session.analyse("SELECT 1")
+    client.session.analyses.analyse("SELECT 1")
     assert client.value("SHOW client_min_messages") == "warning"
     assert client.value("SHOW debug_print_rewritten") == "off"
-    client.session.commit()
+    client.session.transaction.commit()
     assert client.value("SHOW client_min_messages") == "warning"
     assert client.notices == []
 
 
 def test_an_error_of_analysis_has_its_position_and_leaves_the_session_idle(client):
     with pytest.raises(CatalogError) as caught:
-        client.session.analyse("SELECT nope")
+        client.session.analyses.analyse("SELECT nope")
     assert (caught.value.sqlstate, caught.value.position) == ("42703", 8)
     assert client.session.transaction_status == "I"
     assert client.value("SHOW debug_print_rewritten") == "off"
 
 
 def test_in_a_failed_transaction_only_its_end_can_be_analysed(client):
-    client.session.begin()
+    client.session.transaction.begin()
     client.sqlstate("SELECT 1/0")
     assert client.session.transaction_status == "E"
     with pytest.raises(CatalogError) as caught:
-        client.session.analyse("SELECT 1")
+        client.session.analyses.analyse("SELECT 1")
     assert caught.value.sqlstate == "25P02"
-    client.session.analyse("ROLLBACK")
-    client.session.rollback()
+    client.session.analyses.analyse("ROLLBACK")
+    client.session.transaction.rollback()
     assert client.session.transaction_status == "I"
 
 
@@ -140,11 +140,11 @@ def test_canonical_parameters_are_validated_by_postgresql(client):
 
 
 def test_prepared_statements_survive_and_are_forgotten(client):
-    client.session.analyse("SELECT $1::int * 2", [23], name="p", tree=False)
-    assert client.session.describe("p").parameter_oids == (23,)
+    client.session.analyses.analyse("SELECT $1::int * 2", [23], name="p", tree=False)
+    assert client.session.analyses.describe("p").parameter_oids == (23,)
     assert list(client.session.execute_prepared("p", [b"4"]).rows) == [[b"8"]]
-    client.session.deallocate("p")
-    client.session.deallocate("p")
+    client.session.analyses.deallocate("p")
+    client.session.analyses.deallocate("p")
     with pytest.raises(CatalogError) as caught:
         client.session.execute_prepared("p", [b"4"])
     assert caught.value.sqlstate == "26000"
@@ -293,16 +293,16 @@ def test_text_travels_in_the_clients_encoding(connect):
 
 
 def test_commit_of_a_failed_transaction_says_rollback(client):
-    client.session.begin()
+    client.session.transaction.begin()
     client.sqlstate("SELECT 1/0")
-    assert client.session.commit() == "ROLLBACK"
+    assert client.session.transaction.commit() == "ROLLBACK"
 
 
 def test_a_lost_connection_is_told_apart_from_a_failed_statement(client, catalog, database):
-    client.session.begin()
+    client.session.transaction.begin()
     end_backend(client, catalog, database)
     with pytest.raises((CatalogError, CatalogUnavailableError)) as caught:
-        client.session.commit()
+        client.session.transaction.commit()
     assert caught.value.sqlstate in {"57P01", "40003"}
 
 
@@ -310,9 +310,12 @@ def test_a_lost_connection_is_told_apart_from_a_failed_statement(client, catalog
 def test_of_rows_that_were_appended_elsewhere_is_said_that_they_are_there(
     client, catalog, database, command
 ):
-    client.session.begin()
+    client.session.transaction.begin()
     end_backend(client, catalog, database)
-    with pytest.raises(UnknownOutcomeError) as caught, client.session.doubting(is_seen=True):
+    with (
+        pytest.raises(UnknownOutcomeError) as caught,
+        client.session.transaction.doubting(is_seen=True),
+    ):
         client.session.execute(command)
     error = caught.value
     assert error.sqlstate == "40003"
@@ -343,7 +346,10 @@ def test_a_recreated_database_is_adopted_anew(catalog):
         list(session.execute("CREATE TABLE t (a int PRIMARY KEY)").rows)
         ((oid,),) = session.execute("SELECT 't'::regclass::oid::int8").rows
         relid = int(oid)
-        assert session.snapshot([SnapshotRequest(relid)]).snapshots[relid].table.name == "t"
+        assert (
+            session.observations.snapshot([SnapshotRequest(relid)]).snapshots[relid].table.name
+            == "t"
+        )
         session.close()
         list(owner.execute("DROP DATABASE again").rows)
     owner.close()

@@ -19,7 +19,7 @@ def table(client):
 
 
 def _keys(client, relid, known=None):
-    result = client.session.snapshot([SnapshotRequest(relid, known_state=known)])
+    result = client.session.observations.snapshot([SnapshotRequest(relid, known_state=known)])
     return [row[0] for row in result.tails[relid].rows], result.tails[relid].increment
 
 
@@ -50,13 +50,13 @@ def test_a_state_that_was_rolled_back_is_not_continued(client, table):
     client.insert("t", "INSERT INTO t VALUES (1)")
     client.insert("t", "INSERT INTO t VALUES (2)", commit=False)
     lost = client.state("t")
-    client.session.rollback()
+    client.session.transaction.rollback()
     client.insert("t", "INSERT INTO t VALUES (3)")
     assert _keys(client, table, lost) == ([1, 3], False)
 
 
 def test_a_state_rolled_back_to_a_savepoint_is_not_continued(client, table):
-    client.session.begin()
+    client.session.transaction.begin()
     client.insert("t", "INSERT INTO t VALUES (1)", commit=False)
     client.run("SAVEPOINT s")
     client.insert("t", "INSERT INTO t VALUES (2)", commit=False)
@@ -64,43 +64,43 @@ def test_a_state_rolled_back_to_a_savepoint_is_not_continued(client, table):
     client.run("ROLLBACK TO s")
     client.insert("t", "INSERT INTO t VALUES (3)", commit=False)
     assert _keys(client, table, lost) == ([1, 3], False)
-    client.session.rollback()
+    client.session.transaction.rollback()
 
 
 def test_nobody_else_sees_uncommitted_writes(client, other, table):
     client.insert("t", "INSERT INTO t VALUES (1)", commit=False)
     assert _keys(client, table)[0] == [1]
     assert _keys(other, table)[0] == []
-    client.session.commit()
+    client.session.transaction.commit()
     assert _keys(other, table)[0] == [1]
 
 
 def test_repeatable_read_keeps_its_snapshot(client, other, table):
-    other.session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    other.session.transaction.begin("BEGIN ISOLATION LEVEL REPEATABLE READ")
     assert _keys(other, table)[0] == []
     client.insert("t", "INSERT INTO t VALUES (1)")
     assert _keys(other, table)[0] == []
-    other.session.rollback()
+    other.session.transaction.rollback()
     assert _keys(other, table)[0] == [1]
 
 
 def test_a_state_of_the_future_is_not_continued_in_an_old_snapshot(client, other, table):
     client.insert("t", "INSERT INTO t VALUES (1)")
-    other.session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    other.session.transaction.begin("BEGIN ISOLATION LEVEL REPEATABLE READ")
     _keys(other, table)
     client.insert("t", "INSERT INTO t VALUES (2)")
     assert _keys(other, table, client.state("t")) == ([1], False)
-    other.session.rollback()
+    other.session.transaction.rollback()
 
 
 def test_repeatable_read_fails_to_write_what_has_changed(client, other, table):
-    other.session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    other.session.transaction.begin("BEGIN ISOLATION LEVEL REPEATABLE READ")
     _keys(other, table)
     client.insert("t", "INSERT INTO t VALUES (1)")
     with pytest.raises(GatewayError) as caught:
-        other.session.begin_write([table])
+        other.session.writes.begin_write([table])
     assert caught.value.sqlstate == "40001"
-    other.session.rollback()
+    other.session.transaction.rollback()
 
 
 def test_serializable_detects_write_skew(client, other):
@@ -108,12 +108,12 @@ def test_serializable_detects_write_skew(client, other):
     client.run("CREATE TABLE y (a int PRIMARY KEY)")
     x, y = client.relid("x"), client.relid("y")
     for session, read, written in ((client, x, "y"), (other, y, "x")):
-        session.session.begin("BEGIN ISOLATION LEVEL SERIALIZABLE")
+        session.session.transaction.begin("BEGIN ISOLATION LEVEL SERIALIZABLE")
         _keys(session, read)
         session.insert(written, f"INSERT INTO {written} VALUES (1)", commit=False)
-    client.session.commit()
+    client.session.transaction.commit()
     with pytest.raises(GatewayError) as caught:
-        other.session.commit()
+        other.session.transaction.commit()
     assert caught.value.sqlstate == "40001"
 
 
@@ -124,15 +124,15 @@ def test_a_writer_waits_for_the_writer_before_and_reads_what_it_wrote(
     seen = []
 
     def write():
-        versions, result = other.session.begin_write([table], [SnapshotRequest(table)])
+        versions, result = other.session.writes.begin_write([table], [SnapshotRequest(table)])
         seen.append((versions[table], result))
-        other.session.rollback()
+        other.session.transaction.rollback()
 
     thread = threading.Thread(target=write)
     thread.start()
     wait_until_waiting(other, connect(), "Lock")
     assert thread.is_alive()
-    client.session.commit()
+    client.session.transaction.commit()
     thread.join(PATIENCE_S)
     ((version, result),) = seen
     assert [row[0] for row in result.tails[table].rows] == [1]
@@ -140,63 +140,63 @@ def test_a_writer_waits_for_the_writer_before_and_reads_what_it_wrote(
 
 
 def test_readers_do_not_wait_for_writers(client, other, table):
-    client.session.begin_write([table])
+    client.session.writes.begin_write([table])
     other.run("SET lock_timeout = '1s'")
     assert _keys(other, table)[0] == []
-    client.session.rollback()
+    client.session.transaction.rollback()
 
 
 def test_lock_timeout_ends_the_wait(client, other, table):
-    client.session.begin_write([table])
+    client.session.writes.begin_write([table])
     other.run("SET lock_timeout = '50ms'")
     with pytest.raises(GatewayError) as caught:
         other.insert("t", "INSERT INTO t VALUES (1)")
     assert caught.value.sqlstate == "55P03"
     assert other.session.transaction_status == "I"
-    client.session.rollback()
+    client.session.transaction.rollback()
 
 
 def test_a_cancelled_wait_leaves_the_session_usable(client, other, connect, table):
-    client.session.begin_write([table])
+    client.session.writes.begin_write([table])
     cancel_when_waiting(other, connect(), "Lock")
     with pytest.raises(GatewayError) as caught:
-        other.session.begin_write([table])
+        other.session.writes.begin_write([table])
     assert caught.value.sqlstate == "57014"
     assert other.value("SELECT 1") == "1"
-    client.session.rollback()
+    client.session.transaction.rollback()
 
 
 def test_a_read_only_transaction_does_not_write(client, table):
-    client.session.begin("BEGIN READ ONLY")
+    client.session.transaction.begin("BEGIN READ ONLY")
     with pytest.raises(GatewayError) as caught:
-        client.session.begin_write([table], command="DELETE")
+        client.session.writes.begin_write([table], command="DELETE")
     assert caught.value.sqlstate == "25006"
     assert caught.value.message == "cannot execute DELETE in a read-only transaction"
-    client.session.rollback()
+    client.session.transaction.rollback()
 
 
 def test_privileges_are_checked_with_the_snapshot(client, reader, table):
     with pytest.raises(GatewayError) as caught:
-        reader.session.snapshot([SnapshotRequest(table)], check="SELECT b FROM t")
+        reader.session.observations.snapshot([SnapshotRequest(table)], check="SELECT b FROM t")
     assert caught.value.sqlstate == "42501"
     client.run("GRANT SELECT (a) ON t TO PUBLIC")
-    reader.session.snapshot([SnapshotRequest(table)], check="SELECT a FROM t")
-    reader.session.analyse("UPDATE t SET b = $1 WHERE a = $2", name="u")
+    reader.session.observations.snapshot([SnapshotRequest(table)], check="SELECT a FROM t")
+    reader.session.analyses.analyse("UPDATE t SET b = $1 WHERE a = $2", name="u")
     with pytest.raises(GatewayError) as caught:
-        reader.session.begin_write([table], check_prepared="u")
+        reader.session.writes.begin_write([table], check_prepared="u")
     assert caught.value.sqlstate == "42501"
     assert reader.session.transaction_status == "I"
 
 
 def test_published_segments_appear_and_disappear_with_the_transaction(client, other, table):
     deltas = [_delta(client, number) for number in (1, 2)]
-    versions, _ = client.session.begin_write([table])
-    client.session.publish(table, versions[table], deltas[:1])
-    client.session.rollback()
+    versions, _ = client.session.writes.begin_write([table])
+    client.session.journals.publish(table, versions[table], deltas[:1])
+    client.session.transaction.rollback()
     assert client.snapshot("t").snapshots[table].segments == ()
-    versions, _ = client.session.begin_write([table])
-    numbers = client.session.publish(table, versions[table], deltas)
-    client.session.commit()
+    versions, _ = client.session.writes.begin_write([table])
+    numbers = client.session.journals.publish(table, versions[table], deltas)
+    client.session.transaction.commit()
     segments = other.snapshot("t").snapshots[table].segments
     assert {s.path: s.segment_id for s in segments} == numbers
     assert (segments[0].rows, segments[0].key_max, segments[0].kind) == (5, 5, SegmentKind.DELTA)
@@ -207,7 +207,7 @@ def test_a_flush_keeps_what_was_written_meanwhile(client, other, table):
     (flushed,) = other.snapshot("t").snapshots.values()
     client.insert("t", "INSERT INTO t VALUES (2)")
     delta = _delta(client)
-    other.session.replace(
+    other.session.journals.replace(
         table, [delta], [], flushed.version, expected_state=flushed.state, tail_read=1
     )
     (after,) = other.snapshot("t").snapshots.values()
@@ -217,24 +217,28 @@ def test_a_flush_keeps_what_was_written_meanwhile(client, other, table):
 
 def test_of_two_compactions_the_second_fails(client, other, table):
     delta = _delta(client)
-    versions, _ = client.session.begin_write([table])
-    numbers = client.session.publish(table, versions[table], [delta])
-    client.session.commit()
+    versions, _ = client.session.writes.begin_write([table])
+    numbers = client.session.journals.publish(table, versions[table], [delta])
+    client.session.transaction.commit()
     state = client.state("t")
     path = client.segment_path("t", "base", 1)
     base = Segment(0, SegmentKind.BASE, path, 5, 100, (1, 2), 10, 20)
-    client.session.replace(table, [base], [numbers[delta.path]], None, expected_state=state)
+    client.session.journals.replace(
+        table, [base], [numbers[delta.path]], None, expected_state=state
+    )
     with pytest.raises(GatewayError) as caught:
-        other.session.replace(table, [base], [numbers[delta.path]], None, expected_state=state)
+        other.session.journals.replace(
+            table, [base], [numbers[delta.path]], None, expected_state=state
+        )
     assert caught.value.sqlstate == "40001"
 
 
 def test_truncate_leaves_nothing_and_rolls_back(client, table):
     client.insert("t", "INSERT INTO t VALUES (1)")
-    client.session.begin()
+    client.session.transaction.begin()
     client.truncate("t")
     assert _keys(client, table)[0] == []
-    client.session.rollback()
+    client.session.transaction.rollback()
     assert _keys(client, table)[0] == [1]
 
 
@@ -246,11 +250,11 @@ def test_ddl_by_another_session_reaches_a_cached_definition(client, other, table
 
 
 def test_uncommitted_ddl_is_not_seen_by_others(client, other, table):
-    client.session.begin()
+    client.session.transaction.begin()
     client.run("ALTER TABLE t ADD COLUMN c int")
     client.insert("t", "INSERT INTO t VALUES (1, 'x', 2)", commit=False)
     assert [c.name for c in client.snapshot("t").snapshots[table].table.columns] == ["a", "b", "c"]
-    client.session.rollback()
+    client.session.transaction.rollback()
     assert [c.name for c in other.snapshot("t").snapshots[table].table.columns] == ["a", "b"]
 
 
@@ -276,9 +280,9 @@ def test_segments_outside_of_the_tables_directory_are_refused(client, table, pat
     (snapshot,) = client.snapshot("t").snapshots.values()
     found = path.format(1, snapshot.table.location)
     outside = Segment(0, SegmentKind.DELTA, found, 5, 100, (1, 2), 10, 20, 1, 5)
-    versions, _ = client.session.begin_write([table])
+    versions, _ = client.session.writes.begin_write([table])
     with pytest.raises(GatewayError) as caught:
-        client.session.publish(table, versions[table], [outside])
+        client.session.journals.publish(table, versions[table], [outside])
     assert caught.value.sqlstate == "XX001"
 
 

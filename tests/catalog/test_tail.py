@@ -32,9 +32,9 @@ def _segment(client, number, rows=1, low=None, high=None):
 
 def _publish(client, *segments):
     relid = client.relid("t")
-    versions, _ = client.session.begin_write([relid])
-    client.session.publish(relid, versions[relid], segments)
-    client.session.commit()
+    versions, _ = client.session.writes.begin_write([relid])
+    client.session.journals.publish(relid, versions[relid], segments)
+    client.session.transaction.commit()
 
 
 def test_an_insert_returns_its_rows_and_leaves_the_catalog_table_empty(keyed):
@@ -104,9 +104,9 @@ def test_a_duplicate_key_is_reported_as_postgresql_does(keyed):
 def test_a_deleted_key_can_be_inserted_again(keyed):
     relid = keyed.relid("t")
     keyed.insert("t", "INSERT INTO t VALUES (1)")
-    versions, _ = keyed.session.begin_write([relid])
-    keyed.session.append(relid, versions[relid], [], [["1", "x", None, None]])
-    keyed.session.commit()
+    versions, _ = keyed.session.writes.begin_write([relid])
+    keyed.session.journals.append(relid, versions[relid], [], [["1", "x", None, None]])
+    keyed.session.transaction.commit()
     keyed.insert("t", "INSERT INTO t VALUES (1, 'again')")
     assert len(keyed.tail("t")) == 3
 
@@ -118,7 +118,7 @@ def test_keys_that_segments_may_contain_are_unresolved(keyed):
         "t", "INSERT INTO t VALUES (1), (100), (250), (400), (500)", commit=False
     )
     assert sorted(receipt.unresolved) == [(100,), (400,)]
-    keyed.session.rollback()
+    keyed.session.transaction.rollback()
     with pytest.raises(GatewayError, match="duplicate key"):
         keyed.insert("t", "INSERT INTO t VALUES (150)")
 
@@ -130,7 +130,7 @@ def test_many_rows_stay_and_are_drained_as_csv(client):
     )
     client.run("SET extra_float_digits = 0")
     client.run("SET datestyle = 'German'")
-    client.session.begin_write([client.relid("t")])
+    client.session.writes.begin_write([client.relid("t")])
     client.run(
         """INSERT INTO t VALUES
         (1, 0.1::float8 + 0.2, 1.5, E'a"b\\nc,', 'x', '\\x00ff', '1969-12-31',
@@ -138,9 +138,9 @@ def test_many_rows_stay_and_are_drained_as_csv(client):
          '1970-01-01 01:00:00+01', '1 mon -2 days 00:00:03.5', true, '{"q,",NULL}', '{1970-01-02}'),
         (NULL, 'NaN', NULL, '', NULL, '', NULL, NULL, NULL, NULL, NULL, '{}', NULL)"""
     )
-    receipt = client.session.capture(client.relid("t"), 1, 1 << 30)
+    receipt = client.session.journals.capture(client.relid("t"), 1, 1 << 30)
     assert (receipt.count, receipt.captured) == (2, False)
-    drained = client.session.drain(client.relid("t"))
+    drained = client.session.journals.drain(client.relid("t"))
     assert drained.attnums == tuple(range(1, 14))
     lines = b"".join(drained.chunks).decode()
     first, second, identity_1, identity_2 = (
@@ -154,9 +154,9 @@ def test_many_rows_stay_and_are_drained_as_csv(client):
     assert second == ',NaN,,"",,"",,,,,,"{}",'
     assert 0 < identity_1 < identity_2
     assert client.value("SHOW datestyle") == "German, DMY"
-    client.session.clear_drained(client.relid("t"), ending=False)
+    client.session.journals.clear_drained(client.relid("t"), ending=False)
     assert client.value(EMPTY) == "0"
-    client.session.rollback()
+    client.session.transaction.rollback()
 
 
 def test_transfer_forms_do_not_depend_on_settings(client):
@@ -230,39 +230,39 @@ def test_appended_rows_pass_the_constraints_and_recompute_generated_columns(clie
         "CREATE TABLE t (a int PRIMARY KEY, b varchar(3), g int GENERATED ALWAYS AS (a * 2) STORED)"
     )
     relid = client.relid("t")
-    versions, _ = client.session.begin_write([relid])
-    client.session.append(relid, versions[relid], [["5", "abc", None, None]])
+    versions, _ = client.session.writes.begin_write([relid])
+    client.session.journals.append(relid, versions[relid], [["5", "abc", None, None]])
     assert client.tail("t") == [[5, "abc", 10]]
     with pytest.raises(GatewayError, match="value too long for type character varying"):
-        client.session.append(relid, versions[relid] + 1, [["6", "abcd", "0", None]])
-    client.session.rollback()
+        client.session.journals.append(relid, versions[relid] + 1, [["6", "abcd", "0", None]])
+    client.session.transaction.rollback()
 
 
 def test_appended_rows_keep_the_identity_they_are_given(keyless):
     relid = keyless.relid("t")
-    versions, _ = keyless.session.begin_write([relid])
+    versions, _ = keyless.session.writes.begin_write([relid])
     rows = [[str(i), "x", str(1000 - i)] for i in range(50)] + [["50", None, None]]
-    keyless.session.append(relid, versions[relid], rows, [["7", "y", "-3"]])
+    keyless.session.journals.append(relid, versions[relid], rows, [["7", "y", "-3"]])
     (tail,) = keyless.snapshot("t").tails.values()
     assert {(r[0], r[-1]) for r in tail.rows if r[3] is None and r[0] < 50} == {
         (i, 1000 - i) for i in range(50)
     }
     assert [r[-1] for r in tail.rows if r[3] is not None] == [-3]
-    keyless.session.rollback()
+    keyless.session.transaction.rollback()
 
 
 def test_keys_exchanged_in_one_statement_leave_no_tombstones(keyed):
     relid = keyed.relid("t")
     keyed.insert("t", "INSERT INTO t VALUES (1, 'one'), (2, 'two')")
-    versions, _ = keyed.session.begin_write([relid])
-    keyed.session.append(
+    versions, _ = keyed.session.writes.begin_write([relid])
+    keyed.session.journals.append(
         relid,
         versions[relid],
         [["2", "one", None, None], ["1", "two", None, None]],
         [["1", None, None, None], ["2", None, None, None]],
         check_keys=True,
     )
-    keyed.session.commit()
+    keyed.session.transaction.commit()
     (tail,) = keyed.snapshot("t").tails.values()
     assert [row[-2] for row in tail.rows] == [None] * 4
 
@@ -270,9 +270,9 @@ def test_keys_exchanged_in_one_statement_leave_no_tombstones(keyed):
 def test_a_changed_key_must_be_free(keyed):
     relid = keyed.relid("t")
     keyed.insert("t", "INSERT INTO t VALUES (1), (2)")
-    versions, _ = keyed.session.begin_write([relid])
+    versions, _ = keyed.session.writes.begin_write([relid])
     with pytest.raises(GatewayError) as caught:
-        keyed.session.append(
+        keyed.session.journals.append(
             relid,
             versions[relid],
             [["2", None, None, None]],
@@ -280,7 +280,7 @@ def test_a_changed_key_must_be_free(keyed):
             check_keys=True,
         )
     assert caught.value.sqlstate == "23505"
-    keyed.session.rollback()
+    keyed.session.transaction.rollback()
 
 
 def test_infinite_dates_are_refused_because_segments_cannot_hold_them(client):
@@ -322,10 +322,10 @@ def test_a_tail_of_many_large_values_is_read(client):
 def test_the_tail_counts_its_rows(keyed):
     keyed.insert("t", "INSERT INTO t VALUES (1), (2)")
     relid = keyed.relid("t")
-    versions, _ = keyed.session.begin_write([relid])
-    keyed.session.append(
+    versions, _ = keyed.session.writes.begin_write([relid])
+    keyed.session.journals.append(
         relid, versions[relid], [["1", None, None, None]], [["2", None, None, None]]
     )
-    keyed.session.commit()
-    result = keyed.session.snapshot([SnapshotRequest(relid)])
+    keyed.session.transaction.commit()
+    result = keyed.session.observations.snapshot([SnapshotRequest(relid)])
     assert result.snapshots[relid].tail_rows == len(result.tails[relid].rows) == 4

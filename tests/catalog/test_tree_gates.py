@@ -33,36 +33,36 @@ def test_who_may_not_write_the_table_stops_nobody(
     client: Client, reader: Client, tree: int, lock: str
 ) -> None:
     reader.run(f"SELECT {lock}({GATE.format(tree)})")
-    client.session.begin()
+    client.session.transaction.begin()
     announce(client, tree)
     client.run("INSERT INTO p VALUES (1, 1)")
-    client.session.commit()
+    client.session.transaction.commit()
 
 
 def test_who_locks_leaves_is_waited_for(client: Client, inspector: Inspector, tree: int) -> None:
-    inspector.session.begin()
+    inspector.session.transaction.begin()
     inspector.run("LOCK TABLE p IN ROW EXCLUSIVE MODE")
     inspector.run(f"SELECT pg_advisory_lock({GATE.format(tree)})")
     client.run("SET statement_timeout = '300ms'")
-    client.session.begin()
+    client.session.transaction.begin()
     with pytest.raises(GatewayError) as caught:
         announce(client, tree)
     assert caught.value.sqlstate == "57014"
-    client.session.rollback()
+    client.session.transaction.rollback()
     inspector.run("SELECT pg_advisory_unlock_all()")
-    client.session.begin()
+    client.session.transaction.begin()
     announce(client, tree)
-    client.session.rollback()
-    inspector.session.rollback()
+    client.session.transaction.rollback()
+    inspector.session.transaction.rollback()
 
 
 def test_leaves_are_locked_all_the_same(client: Client, reader: Client, tree: int) -> None:
     reader.run(f"SELECT pg_advisory_lock({GATE.format(tree)})")
     arrays = (array([client.relid("p_1")]), b"{}")
-    client.session.begin()
+    client.session.transaction.begin()
     answers = [
         client.session.call(bookkeeping.HOLD_LEAVES, str(tree).encode(), *arrays, waits)
         for waits in (b"f", b"t")
     ]
-    client.session.rollback()
+    client.session.transaction.rollback()
     assert answers == [b"false", b"true"]

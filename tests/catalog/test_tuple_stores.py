@@ -18,7 +18,7 @@ MANY = Query("SELECT g, repeat('x', 100) FROM generate_series(1, $1) g", [b"5000
 
 def ran(client, step=MANY, *, commits=False):
     """Run a step in a transaction of its own; return its answer."""
-    answer, _ = client.session.run_between(step, (), None, began=True, commits=commits)
+    answer, _ = client.session.writes.run_between(step, (), None, began=True, commits=commits)
     return answer
 
 
@@ -26,7 +26,7 @@ def ran(client, step=MANY, *, commits=False):
 def test_rows_are_the_same_in_memory_and_in_a_file(client, monkeypatch, most_bytes):
     monkeypatch.setattr(tuple_stores, "MOST_BYTES", most_bytes)
     answer = ran(client)
-    client.session.commit()
+    client.session.transaction.commit()
     assert client.run("SELECT 1") == [("1",)]
     assert answer.command_tag == "SELECT 5000"
     assert [column.name for column in answer.columns] == ["g", "repeat"]
@@ -62,7 +62,7 @@ def test_an_error_after_some_rows(client, monkeypatch, most_bytes):
 
 
 def test_a_prepared_statement(client):
-    client.session.analyse("SELECT g FROM generate_series(1, $1::integer) g", name="many")
+    client.session.analyses.analyse("SELECT g FROM generate_series(1, $1::integer) g", name="many")
     answer = ran(client, Execute("many", [b"250"]), commits=True)
     assert answer.command_tag == "SELECT 250"
     assert [row[0] for row in answer.rows] == [b"%d" % g for g in range(1, 251)]
@@ -71,7 +71,7 @@ def test_a_prepared_statement(client):
 def test_a_step_before_it_fails(client):
     failing = (bookkeeping.UNSEARCHED, [b"0", b"0"])
     with pytest.raises(CatalogError):
-        client.session.run_between(MANY, (), None, began=True, before=[failing])
+        client.session.writes.run_between(MANY, (), None, began=True, before=[failing])
     assert client.session.transaction_status == "I"
     assert client.run("SELECT 1") == [("1",)]
 

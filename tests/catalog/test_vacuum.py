@@ -24,10 +24,10 @@ def table(client):
     client.run("CREATE TABLE t (a int PRIMARY KEY)")
     relid = client.relid("t")
     paths = deltas(client)
-    versions, _ = client.session.begin_write([relid])
+    versions, _ = client.session.writes.begin_write([relid])
     segments = [Segment(0, SegmentKind.DELTA, path, 1, 1, (1,), 1, 1) for path in paths]
-    client.session.publish(relid, versions[relid], segments)
-    client.session.commit()
+    client.session.journals.publish(relid, versions[relid], segments)
+    client.session.transaction.commit()
     return relid
 
 
@@ -42,8 +42,8 @@ def compact(client, table):
     numbers = [segment.segment_id for segment in snapshot.segments]
     path = client.segment_path("t", "base", 1)
     base = Segment(0, SegmentKind.BASE, path, 2, 1, (1,), 1, 1)
-    client.session.replace(table, [base], numbers, None, expected_state=snapshot.state)
-    client.session.commit()
+    client.session.journals.replace(table, [base], numbers, None, expected_state=snapshot.state)
+    client.session.transaction.commit()
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_segments_that_a_snapshot_shows_are_not_offered(administrator, client, o
     other.run("SELECT 1")
     compact(client, table)
     assert vacuum.retired_segments(administrator, 0) == {}
-    other.session.commit()
+    other.session.transaction.commit()
     assert sorted(vacuum.retired_segments(administrator, 0).values()) == deltas(client)
 
 
@@ -73,7 +73,7 @@ def test_open_transactions_may_have_written_what_nobody_knows(administrator, cli
     other.run("BEGIN")
     other.run("SELECT pg_sleep(2)")
     assert vacuum.open_since_s(administrator) > max(before, 2)
-    other.session.commit()
+    other.session.transaction.commit()
     assert vacuum.open_since_s(administrator) < 2
 
 

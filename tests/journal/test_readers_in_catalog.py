@@ -304,7 +304,7 @@ def captured_rows(administrator: Client, relid: int) -> Rows:
 
 def settled_rows(session: CatalogSession, relid: int) -> Rows:
     """Return the rows that readers of journals find in a captured tail."""
-    result = session.snapshot([SnapshotRequest(relid)])
+    result = session.observations.snapshot([SnapshotRequest(relid)])
     snapshot = result.snapshots[relid]
     tail = settle(snapshot, captured(snapshot.table, result.tails[relid]), lambda: None)
     latest = latest_per_key(tail, layout.identity_names(snapshot.table.key))
@@ -331,5 +331,5 @@ def test_what_is_captured_agrees_with_the_model(
         held = {int(k or 0): v for k, v in client.run("SELECT k, v FROM t")}
         assert captured_rows(administrator, relid) == held
         assert settled_rows(client.session, relid) == held
-        client.session.rollback()
+        client.session.transaction.rollback()
         assert inspector.differences() == {}

@@ -70,25 +70,27 @@ class Client:
         commit: bool = True,
     ) -> tuple[LocalResult, CaptureReceipt]:
         """Run an INSERT as the gateway does."""
-        answer = self.session.insert_small(
+        answer = self.session.writes.insert_small(
             self.relid(table), sql, inline_rows=inline_rows, inline_bytes=inline_bytes
         )
         if commit:
-            self.session.commit()
+            self.session.transaction.commit()
         return answer
 
     def truncate(self, table: str, *ended: Segment) -> None:
         """End all rows of a table, whose tail and tombstones are in these segments."""
         relid = self.relid(table)
         began = self.session.transaction_status == "I"
-        versions, _ = self.session.begin_write([relid], command="TRUNCATE TABLE")
+        versions, _ = self.session.writes.begin_write([relid], command="TRUNCATE TABLE")
         self.run(f"TRUNCATE {table}")
-        self.session.truncate(relid, versions[relid], ended)
+        self.session.journals.truncate(relid, versions[relid], ended)
         if began:
-            self.session.commit()
+            self.session.transaction.commit()
 
     def snapshot(self, table: str, known_state: str | None = None) -> SnapshotResult:
-        return self.session.snapshot([SnapshotRequest(self.relid(table), known_state=known_state)])
+        return self.session.observations.snapshot(
+            [SnapshotRequest(self.relid(table), known_state=known_state)]
+        )
 
     def tail(self, table: str) -> list[list[object]]:
         """Return the row versions in a table's tail, without version numbers."""

@@ -19,8 +19,8 @@ def found(client: Client, inspector: Inspector) -> Answerable:
 
 
 def answers_for(client: Client) -> Answerable | None:
-    relations = client.session.relations([client.relid("t"), client.relid("pg_class")])
-    return Answerable.of(client.session.definitions(), relations.values())
+    relations = client.session.observations.relations([client.relid("t"), client.relid("pg_class")])
+    return Answerable.of(client.session.observations.definitions(), relations.values())
 
 
 def turn(inspector: Inspector, client: Client, *turns: str) -> None:
@@ -71,6 +71,6 @@ def test_an_older_snapshot_still_finds_the_rows(
 
 
 def test_other_relations_need_no_proof(client: Client) -> None:
-    relations = client.session.relations([client.relid("pg_class")])
+    relations = client.session.observations.relations([client.relid("pg_class")])
     assert Answerable.of(0, relations.values()) is None
     assert is_proved(client, None)

@@ -19,10 +19,12 @@ def call(said):
     return SimpleNamespace(
         session=SimpleNamespace(
             catalog=SimpleNamespace(
-                savepoint=lambda _: said.append("savepoint"),
-                abandon=lambda _: said.append("abandoned"),
-                release=lambda _: said.append("released"),
-                rollback=lambda: said.append("rolled back"),
+                transaction=SimpleNamespace(
+                    savepoint=lambda _: said.append("savepoint"),
+                    abandon=lambda _: said.append("abandoned"),
+                    release=lambda _: said.append("released"),
+                    rollback=lambda: said.append("rolled back"),
+                )
             ),
             transaction=SimpleNamespace(settle=lambda: said.append("settled")),
         )

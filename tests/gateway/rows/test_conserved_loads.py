@@ -47,10 +47,12 @@ def writer(monkeypatch: pytest.MonkeyPatch) -> JournalWriter:
     monkeypatch.setattr(journal_writes, "Observer", lambda _: observer)
     monkeypatch.setattr(journal_writes, "SegmentWriter", Segments)
     catalog = SimpleNamespace(
-        begin_write=lambda *_: ({1: 7}, None),
-        drain=lambda _: DrainedRows((1,), iter([b"1,\n2,\n", b"3,\n"])),
-        publish=lambda *_: {},
-        clear_drained=lambda *_, **__: None,
+        writes=SimpleNamespace(begin_write=lambda *_: ({1: 7}, None)),
+        journals=SimpleNamespace(
+            drain=lambda _: DrainedRows((1,), iter([b"1,\n2,\n", b"3,\n"])),
+            publish=lambda *_: {},
+            clear_drained=lambda *_, **__: None,
+        ),
     )
     session: Any = SimpleNamespace(
         catalog=catalog,

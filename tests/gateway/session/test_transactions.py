@@ -10,6 +10,7 @@ class StatusOnlyCatalog:
     """A catalog session of which only the transaction matters."""
 
     def __init__(self):
+        self.transaction = self
         self.transaction_status = "I"
         self.done = []
 

@@ -80,7 +80,7 @@ def vacuum(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     )
     session = SimpleNamespace(
-        catalog=table,
+        catalog=SimpleNamespace(observations=table),
         services=services,
         transaction=transaction,
         database="d",

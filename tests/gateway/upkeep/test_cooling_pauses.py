@@ -31,7 +31,10 @@ CONFIG = Config(hot_rows=100)
 
 
 class Session:
+    """One of which only the transaction matters."""
+
     def __init__(self) -> None:
+        self.transaction = self
         self.rolled_back = 0
 
     def rollback(self) -> None:

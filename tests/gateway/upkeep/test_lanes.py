@@ -27,6 +27,7 @@ PATIENCE_S = 30.0
 
 class Session:
     def __init__(self) -> None:
+        self.transaction = self
         self.cancelled = threading.Event()
         self.closed = False
         self.rolled_back = 0

@@ -12,7 +12,10 @@ from pgwire_gateway.upkeep.tails import MOST_COMPACTIONS, Tails
 
 
 class Session:
+    """One of which only the transaction matters."""
+
     def __init__(self) -> None:
+        self.transaction = self
         self.rolled_back = 0
 
     def rollback(self) -> None:

@@ -30,6 +30,7 @@ class Session:
     """One that fails when it is to commit."""
 
     def __init__(self, error: GatewayError | None) -> None:
+        self.transaction = self.journals = self
         self.error = error
         self.rolled_back = False
 
