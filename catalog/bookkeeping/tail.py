@@ -7,7 +7,8 @@ from psycopg.pq.abc import PGresult
 
 from catalog.bookkeeping import calls as bookkeeping
 from catalog.bookkeeping.calls import Bookkeeping, value_of
-from catalog.connection.backend import Backend, chunk_rows, rows_of
+from catalog.connection.backend import Backend
+from catalog.connection.libpq_results import chunk_rows, rows_of
 from catalog.connection.steps import Query, Step
 from catalog.errors import CatalogError
 from catalog.pg import sqlstate

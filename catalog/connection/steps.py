@@ -1,8 +1,14 @@
 """What can be asked of PostgreSQL in one round trip, as values: the steps of a pipeline."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from catalog.errors import CatalogError
+from catalog.pg import sqlstate
+
+_MOST_BYTES: Final = 1_000_000_000
+"""Values of a message; PostgreSQL ends the session where one is longer than 1 GB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,23 @@ COMMIT: Final = Query("COMMIT")
 """The step with which the gateway itself commits."""
 
 Step = Query | Prepare | Describe | DescribePortal | Execute | Close
+
+
+def require_sendable(steps: Iterable[Step]) -> None:
+    """Refuse messages that PostgreSQL would end the session for.
+
+    Raises:
+        CatalogError: 54000.
+    """
+    for step in steps:
+        if isinstance(step, Query | Execute) and step.values:
+            size = sum(len(value) for value in step.values if value is not None)
+            if size > _MOST_BYTES:
+                raise CatalogError(
+                    "the values of a statement are too many bytes",
+                    sqlstate=sqlstate.PROGRAM_LIMIT_EXCEEDED,
+                    detail=f"They take up {size} bytes; {_MOST_BYTES} are the most.",
+                )
 
 
 def _each(formats: Sequence[int], count: int) -> list[int] | None:

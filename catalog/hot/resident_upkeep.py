@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from catalog.bookkeeping.tail import PLAIN_SETTINGS
-from catalog.connection.backend import chunk_rows
+from catalog.connection.libpq_results import chunk_rows
 from catalog.errors import CatalogError
 from catalog.model import TableSnapshot
 from catalog.pg.sqlstate import SERIALIZATION_FAILURE, UNDEFINED_TABLE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from catalog.connection.backend import chunk_rows
+from catalog.connection.libpq_results import chunk_rows
 from catalog.errors import GatewayError
 from catalog.hot import resident_upkeep
 from catalog.results import SnapshotRequest

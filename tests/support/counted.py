@@ -11,7 +11,9 @@ from functools import wraps
 from typing import Any, Final
 
 from catalog.connection.backend import Backend
+from catalog.connection.pipelines import Pipelines
 from catalog.connection.steps import Close, Describe, DescribePortal, Execute, Prepare, Query, Step
+from catalog.connection.streams import Streams
 from pgwire_gateway.cli import main
 from pgwire_gateway.session import attendance
 from tests.support import prepared_catalogs, unsynced
@@ -43,15 +45,15 @@ def _shown(step: Step) -> str:
             return "close"
 
 
-def _tell(backend: Backend, steps: Iterable[str]) -> None:
-    line = f"{MARK}{backend.process_id}: {'; '.join(steps)}\n"
+def _tell(part: Backend | Pipelines | Streams, steps: Iterable[str]) -> None:
+    line = f"{MARK}{part._link.process_id}: {'; '.join(steps)}\n"
     sys.stderr.write(line)
     sys.stderr.flush()
 
 
 def _told(method: Callable[..., Any], shown: Callable[..., Iterable[str]]) -> Callable[..., Any]:
     @wraps(method)
-    def counted(self: Backend, *arguments: Any, **options: Any) -> Any:
+    def counted(self: Backend | Pipelines | Streams, *arguments: Any, **options: Any) -> Any:
         _tell(self, shown(*arguments))
         return method(self, *arguments, **options)
 
@@ -60,15 +62,15 @@ def _told(method: Callable[..., Any], shown: Callable[..., Iterable[str]]) -> Ca
 
 def count() -> None:
     """Tell of all that is asked of PostgreSQL from here on."""
-    shown: dict[str, Callable[..., Iterable[str]]] = {
-        "run": lambda step: [_shown(step)],
-        "_run_all": lambda steps, *_: map(_shown, steps),
-        "_stream": lambda step: [_shown(step)],
-        "exchange": lambda *_: ["relay"],
-        "start_copy": lambda *_: ["COPY"],
+    shown: dict[tuple[type, str], Callable[..., Iterable[str]]] = {
+        (Backend, "run"): lambda step: [_shown(step)],
+        (Pipelines, "run"): lambda steps, *_: map(_shown, steps),
+        (Streams, "open"): lambda step: [_shown(step)],
+        (Backend, "exchange"): lambda *_: ["relay"],
+        (Backend, "start_copy"): lambda *_: ["COPY"],
     }
-    for name, describe in shown.items():
-        setattr(Backend, name, _told(getattr(Backend, name), describe))
+    for (part, name), describe in shown.items():
+        setattr(part, name, _told(getattr(part, name), describe))
 
 
 if __name__ == "__main__":
