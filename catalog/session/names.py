@@ -164,6 +164,12 @@ def relation_oids(session: CatalogSession, named: Sequence[RelationName]) -> lis
     return [int(row[0] or b"0") for row in result.rows]
 
 
+def current_schema(session: CatalogSession) -> str:
+    """Return the schema that a table without one is created in."""
+    ((schema,),) = session.execute("SELECT pg_catalog.current_schema()").rows
+    return (schema or b"").decode(session.codec)
+
+
 def is_in_current_schema(session: CatalogSession, relid: int) -> bool:
     """Return whether a relation is in the schema where new ones are made."""
     sql = (

@@ -4,7 +4,7 @@ They can be moved to a query of that relation alone, which stands in its place. 
 PostgreSQL's raw trees; which columns the relation has is for others to know.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -30,8 +30,8 @@ _WHOLE: Final = frozenset(
 )
 """Clauses after whose work, or beside which, LIMIT is applied."""
 
-_IN_LIMITS: Final = frozenset({"ColumnRef", "FuncCall", "SubLink"})
-"""Kinds of nodes that are not looked into where they are in a LIMIT."""
+_IN_PLAIN: Final = frozenset({"ColumnRef", "FuncCall", "SQLValueFunction", "SubLink"})
+"""Kinds of nodes whose value may depend on more than constants and parameters."""
 
 _NOT_ALONE: Final = frozenset({"A_Star", "SubLink"})
 """Kinds of nodes in which more may be named than columns of one relation."""
@@ -77,8 +77,13 @@ class Restrictions:
         return clauses if limited is None else clauses | limited.clauses()
 
     def take(self, kept: Kept) -> None:
-        """Remove from the statement what a query of the relation has got."""
+        """Remove from the statement what a query of the relation has got.
+
+        What names no column stays: it is a condition of the other relations, too.
+        """
         for condition in self.conditions[: kept.conditions]:
+            if _is_plain(condition):
+                continue
             condition.clear()
             condition.update(deepcopy(_TRUE))
         limited = self._limited(kept)
@@ -112,7 +117,9 @@ class Limited:
         self.query["limitOption"] = "LIMIT_OPTION_DEFAULT"
 
 
-def restrictions(statement: RawNode, named: Named, *, may_limit: bool) -> Restrictions:
+def restrictions(
+    statement: RawNode, named: Named, result: Sequence[str] | None = None
+) -> Restrictions:
     """Return what a statement says of a relation in the FROM of one of its queries.
 
     A condition can be moved to where PostgreSQL itself evaluates it: not past the side of an outer
@@ -121,8 +128,9 @@ def restrictions(statement: RawNode, named: Named, *, may_limit: bool) -> Restri
     Args:
         statement: The statement.
         named: The relation.
-        may_limit: Whether the statement is a query that returns each row of its FROM once: it has
-            no aggregates, window functions, or functions that return sets.
+        result: The names of its columns, where the statement is a query that returns each row of
+            its FROM once, and does nothing else: it has no aggregates, no window functions, none
+            that return sets, and none that have effects.
     """
     found = Restrictions()
     for query in nodes(statement):
@@ -131,11 +139,20 @@ def restrictions(statement: RawNode, named: Named, *, may_limit: bool) -> Restri
             continue
         bare = not any(map(_merges_columns, query["fromClause"]))
         conjuncts = [part for holder, key in holders for part in _conjuncts(holder.get(key))]
-        found.conditions += [part for part in conjuncts if _is_about(part, named, bare=bare)]
+        found.conditions += [
+            part for part in conjuncts if _is_plain(part) or _is_about(part, named, bare=bare)
+        ]
         is_all = len(found.conditions) == len(conjuncts)
-        if may_limit and is_all and query is statement.get("SelectStmt"):
-            found.limited = _limited(query, named)
+        if result is not None and is_all and query is statement.get("SelectStmt"):
+            found.limited = _limited(query, named, result)
     return found
+
+
+def is_counted(statement: RawNode, item: RawNode) -> bool:
+    """Return whether a join around a relation names its columns anew, one after the other."""
+    joins = (node["JoinExpr"] for node in nodes(statement) if "JoinExpr" in node)
+    renaming = (join for join in joins if "colnames" in join.get("alias", {}))
+    return any(node is item for join in renaming for node in nodes(join))
 
 
 def _holders(query: RawNode, wanted: RawNode) -> list[tuple[RawNode, str]] | None:
@@ -187,6 +204,11 @@ def _conjuncts(condition: RawNode | None) -> list[RawNode]:
     return [part for argument in expression["args"] for part in _conjuncts(argument)]
 
 
+def _is_plain(expression: RawNode) -> bool:
+    """Return whether an expression is made of constants, parameters and operators alone."""
+    return all(_IN_PLAIN.isdisjoint(node) for node in nodes(expression))
+
+
 def _is_about(expression: RawNode, named: Named, *, bare: bool) -> bool:
     """Return whether an expression is one of columns of a relation alone.
 
@@ -211,45 +233,52 @@ def _is_column(reference: RawNode, named: Named, *, bare: bool) -> bool:
     return column in named.columns and (qualifiers == [named.alias] or (bare and not qualifiers))
 
 
-def _limited(query: RawNode, named: Named) -> Limited | None:
+def _limited(query: RawNode, named: Named, result: Sequence[str]) -> Limited | None:
     """Return a query that returns the first rows of one relation, in an order of its columns."""
     if not _WHOLE.isdisjoint(query) or len(query["fromClause"]) > 1:
         return None
     if query["fromClause"][0] is not named.item:
         return None
     limits = [query[key] for key in _LIMITS if key in query]
-    if not limits or not all(_IN_LIMITS.isdisjoint(node) for node in nodes(limits)):
+    if not limits or not all(map(_is_plain, limits)):
         return None
     order = []
     for item in query.get("sortClause", ()):
-        key = _sorted_by(item["SortBy"]["node"], query["targetList"], named)
+        key = _sorted_by(item["SortBy"]["node"], query["targetList"], named, result)
         if key is None:
             return None
         order.append({"SortBy": {**item["SortBy"], "node": key}})
     return Limited(query, order)
 
 
-def _sorted_by(key: RawNode, targets: list[RawNode], named: Named) -> RawNode | None:
+def _sorted_by(
+    key: RawNode, targets: list[RawNode], named: Named, result: Sequence[str]
+) -> RawNode | None:
     """Return an item of ORDER BY over columns of the relation; None where it is another one.
 
     A number, or a name alone, means a column of the result, as far as there is one.
     """
-    listed = [target["ResTarget"] for target in targets]
+    listed = [target["ResTarget"]["val"] for target in targets]
+    has_star = any(map(_is_star, listed))
     number = key.get("A_Const", {}).get("ival")
+    fields = key.get("ColumnRef", {}).get("fields", ())
+    name = fields[0].get("String", {}).get("sval") if len(fields) == 1 else None
     if number is not None:
         place = number.get("ival", 0)
-        chosen = listed[place - 1 : place] if not any(map(_is_star, listed[:place])) else []
-    elif len(key.get("ColumnRef", {}).get("fields", ())) == 1:
-        name = key["ColumnRef"]["fields"][0].get("String", {}).get("sval")
-        chosen = [target for target in listed if target.get("name") == name] or [{"val": key}]
+        chosen = [] if has_star else listed[place - 1 : place]
+    elif name in result and not has_star:
+        chosen = [value for value, shown in zip(listed, result, strict=True) if shown == name]
+    elif name in result and result.count(name) > 1:
+        chosen = []
     else:
-        chosen = [{"val": key}]
-    if len(chosen) != 1 or not _is_about(chosen[0]["val"], named, bare=True):
+        # A star shows all columns by their names; another column of such a name is a second one.
+        chosen = [key]
+    if len(chosen) != 1 or not _is_about(chosen[0], named, bare=True):
         return None
-    found: RawNode = chosen[0]["val"]
+    found: RawNode = chosen[0]
     return found
 
 
-def _is_star(target: RawNode) -> bool:
-    fields = target["val"].get("ColumnRef", {}).get("fields", ())
+def _is_star(value: RawNode) -> bool:
+    fields = value.get("ColumnRef", {}).get("fields", ())
     return any("A_Star" in item for item in fields)

@@ -1,12 +1,17 @@
 """Settings and transaction of a catalog session, as PostgreSQL tells them."""
 
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
 
 from catalog.bookkeeping import moments
 from catalog.bookkeeping.moments import TimeOuts
 from catalog.errors import CatalogError
 from catalog.pg.types import TEXT
 from catalog.session.connections import CatalogSession
+
+READ_COMMITTED: Final = "read committed"
+SERIALIZABLE: Final = "serializable"
 
 
 def is_set(session: CatalogSession, setting: str) -> bool:
@@ -34,23 +39,30 @@ def is_read_only(session: CatalogSession) -> bool:
     return _setting(session, "transaction_read_only") == b"on"
 
 
-def begin_steady(session: CatalogSession) -> bool:
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """What transactions of a session are where nothing is said about it."""
+
+    name: str
+    is_read_only: bool
+
+
+def begin_steady(session: CatalogSession) -> Isolation:
     """Begin a transaction that may make temporary tables, and whose statements see one moment.
 
-    Returns:
-        Whether it would be a read-only one if nothing was said about it.
+    The answer is what it would have been.
     """
     session.transaction.begin()
     # SHOW takes no snapshot, after which neither could be changed any more.
-    isolation, is_read_only = (
-        next(iter(session.execute(f"SHOW transaction_{what}").rows))[0]
+    isolation, read_only = (
+        (next(iter(session.execute(f"SHOW transaction_{what}").rows))[0] or b"").decode()
         for what in ("isolation", "read_only")
     )
-    if isolation == b"read committed":
+    if isolation == READ_COMMITTED:
         _run(session, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-    if is_read_only == b"on":
+    if read_only == "on":
         _run(session, "SET TRANSACTION READ WRITE")
-    return is_read_only == b"on"
+    return Isolation(isolation, read_only == "on")
 
 
 def make_read_only(session: CatalogSession) -> None:

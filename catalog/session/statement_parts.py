@@ -145,7 +145,7 @@ class _Found:
 
 
 class StatementTree:
-    """A statement that writes, as a tree whose parts can be replaced."""
+    """A statement as a tree whose parts can be replaced."""
 
     def __init__(self, text: str) -> None:
         """Take a statement apart.

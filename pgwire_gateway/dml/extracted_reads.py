@@ -5,19 +5,21 @@ Spark computes the parts of the query that read tiered tables, each into a tempo
 table that satisfy the conditions on it alone. All parts show the same moment.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from catalog.errors import GatewayError, OutdatedPlanError
+from catalog.bookkeeping.calls import OUTDATED
+from catalog.errors import CatalogError, GatewayError, OutdatedAnswerError, OutdatedPlanError
 from catalog.pg import sqlstate
 from catalog.session import session_state
+from catalog.session.session_state import Isolation
 from pgwire_gateway.dml import reads, thawed_reads
-from pgwire_gateway.dml.extraction import Extraction
+from pgwire_gateway.dml.extraction import Extraction, Tell
 from pgwire_gateway.hot.announcements import undo
 from pgwire_gateway.planning import forced
-from pgwire_gateway.planning.plans import EXECUTORS, Route
+from pgwire_gateway.planning.plans import EXECUTORS, Plan, Route
 from pgwire_gateway.session import local_queries
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import StatementResult
@@ -50,21 +52,31 @@ def read(call: Invocation) -> StatementResult:
         UnsupportedError: What Spark has no counterpart of, where none of this is possible.
         GatewayError: PostgreSQL's own errors, and those of Spark.
     """
-    is_own = call.alone and not call.session.transaction.open
     try:
         return reads.read(call)
     except UnsupportedError as error:
         refused = error
     if call.plan.locks is not None or forced.is_forced(call.plan):
         raise refused
-    if is_own and call.session.transaction.open:
-        undo(call)
-    return _answered(call, refused, is_own=is_own)
+    with _steady(call) as place:
+        return _answered(call, refused, place)
 
 
-def extraction(
-    call: Invocation, tell: Callable[[str, Invocation], None] | None = None
-) -> Extraction:
+@contextmanager
+def explained(call: Invocation, refused: UnsupportedError, tell: Tell) -> Iterator[Plan]:
+    """Plan a SELECT over extracts, which are empty while the context lasts.
+
+    Raises:
+        UnsupportedError: As of `read`.
+    """
+    with _steady(call) as place:
+        with _told(refused):
+            plan = _extraction(call, tell).plan()
+        yield plan
+        place.leave()
+
+
+def _extraction(call: Invocation, tell: Tell | None = None) -> Extraction:
     """Return what makes the extracts of a query; see there for the arguments."""
     is_typed = _PG_TYPEOF in called_functions(call.query)
     most_rows = call.services.config.extract_rows
@@ -72,7 +84,7 @@ def extraction(
 
 
 @contextmanager
-def told(refused: UnsupportedError) -> Iterator[None]:
+def _told(refused: UnsupportedError) -> Iterator[None]:
     """Tell of what keeps extracts from being made why Spark does not compute the query, too."""
     try:
         yield
@@ -80,43 +92,85 @@ def told(refused: UnsupportedError) -> Iterator[None]:
         reason.position = None  # that of other text
         if reason.sqlstate not in _REFUSALS:
             raise
-        refused.detail = f"{refused.detail or ''} Nor does it over extracts: {reason}.".strip()
+        refused.detail = (
+            f"{refused.detail or ''} Nor does PostgreSQL answer it over extracts: {reason}."
+        ).strip()
         raise refused from reason
 
 
-def _answered(call: Invocation, refused: UnsupportedError, *, is_own: bool) -> StatementResult:
-    """Answer a query; its rows are held when this returns, and nothing is locked for it."""
-    session, lasts = call.session, thawed_reads.has_effects(call)
-    writes_nothing = is_own and session.transaction.begin_steady()
-    if not is_own:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where extracts are: a transaction of their own, else a savepoint of the client's."""
+
+    call: Invocation
+    isolation: Isolation | None
+    """What the transaction would be by itself; None for a savepoint."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether there is nothing else in the transaction."""
+        return self.isolation is not None
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the query may write nothing."""
+        return self.isolation is not None and self.isolation.is_read_only
+
+    def leave(self, *, lasts: bool = False) -> None:
+        """Let go of the extracts, and of what kept writers out of their tables.
+
+        Args:
+            lasts: Whether what else has been done stays; so do the locks.
+        """
+        transaction = self.call.session.catalog.transaction
+        if self.isolation is None:
+            end = transaction.release if lasts else transaction.abandon
+            end(_SAVEPOINT)
+        elif not lasts and self.isolation.name != session_state.SERIALIZABLE:
+            undo(self.call)
+
+
+@contextmanager
+def _steady(call: Invocation) -> Iterator[_Place]:
+    """Yield where all statements see one moment; nothing of it is left after a refusal.
+
+    Raises:
+        OutdatedPlanError: Definitions have changed, or a table has changed its tier.
+    """
+    session = call.session
+    if call.alone and (session.transaction.implicit or not session.transaction.open):
+        if session.transaction.open:
+            undo(call)
+        place = _Place(call, session.transaction.begin_steady())
+    else:
         session.catalog.transaction.savepoint(_SAVEPOINT)
-    made = extraction(call)
+        place = _Place(call, None)
     try:
-        with told(refused):
-            plan = made.plan()
+        yield place
     except (OutdatedPlanError, UnsupportedError):
-        _leave(call, is_own=is_own)
+        place.leave()
         raise
-    if writes_nothing:
+    except CatalogError as error:
+        if error.sqlstate != OUTDATED and not isinstance(error, OutdatedAnswerError):
+            raise
+        place.leave()
+        raise OutdatedPlanError(error.message) from error
+
+
+def _answered(call: Invocation, refused: UnsupportedError, place: _Place) -> StatementResult:
+    """Answer a query; its rows are held when this returns."""
+    session, made = call.session, _extraction(call)
+    with _told(refused):
+        plan = made.plan()
+    if place.is_read_only:
         session_state.make_read_only(session.catalog)
     result = local_queries.run_in_place(call, plan)
     if isinstance(result.stream, CatalogRows):
         result.stream.hold()
     result.prove()
     session.last_decision = f"{EXECUTORS[Route.EXTRACT]}: {REASON}"
-    if lasts:
-        # What it has done stays; the extracts go now, or with the transaction.
-        if not is_own:
-            session.catalog.transaction.release(_SAVEPOINT)
-            made.drop()
-    else:
-        _leave(call, is_own=is_own)
+    lasts = thawed_reads.has_effects(call)
+    place.leave(lasts=lasts)
+    if lasts and not place.is_own:
+        made.drop()
     return replace(result, prove=lambda: None)
-
-
-def _leave(call: Invocation, *, is_own: bool) -> None:
-    """Let go of the extracts, and of what kept writers out of their tables."""
-    if is_own:
-        undo(call)
-    else:
-        call.session.catalog.transaction.abandon(_SAVEPOINT)

@@ -1,4 +1,4 @@
-"""Statements that write tables of PostgreSQL by what journaled ones hold.
+"""Statements that PostgreSQL runs over what journaled tables hold.
 
 Spark computes the parts of the statement that read journaled tables, each into a temporary table,
 the *extract*. PostgreSQL runs the statement over the extracts: defaults, constraints, triggers and
@@ -15,10 +15,11 @@ from catalog.errors import GatewayError, OutdatedPlanError
 from catalog.pg import sqlstate as codes
 from catalog.results import Relation, RelationKind
 from catalog.session import names, session_state
-from catalog.session.restrictions import Kept, Named, Restrictions, restrictions
+from catalog.session.restrictions import Kept, Named, Restrictions, is_counted, restrictions
 from catalog.session.statement_parts import Part, StatementTree, UnfaithfulTextError, Yielded
 from catalog.statements.splitting import RelationName, split
 from pgwire_gateway.dml import extracts, inserts, partitions, reads
+from pgwire_gateway.dml.thawed_reads import has_effects
 from pgwire_gateway.planning import forced, router
 from pgwire_gateway.planning.plans import Plan, Route
 from pgwire_gateway.session import local_queries, replanning
@@ -80,13 +81,17 @@ def fill(call: Invocation) -> StatementResult:
         raise refusal from error
 
 
+Tell = Callable[[str, Invocation], None]
+"""Is given each extract, and the call of the query that would fill it; all stay empty then."""
+
+
 class Extraction:
     """The extracts of one statement."""
 
     def __init__(
         self,
         call: Invocation,
-        tell: Callable[[str, Invocation], None] | None = None,
+        tell: Tell | None = None,
         *,
         most_rows: int | None = None,
         whole_rows: bool = False,
@@ -95,8 +100,7 @@ class Extraction:
 
         Args:
             call: The statement.
-            tell: Given each extract and the call of the query that would fill it; extracts stay
-                empty then.
+            tell: Told of each extract, in place of filling it.
             most_rows: How many rows all extracts may have together; None for any number.
             whole_rows: Whether a row of an extract may stand for one of the relation.
         """
@@ -109,7 +113,9 @@ class Extraction:
         # Of the tables that are named: leaves may stand for partitioned ones in the query.
         (named,) = pipeline.parse_tree((call.plan.analysis and call.plan.analysis.tree) or "")
         self._selected = selected_attributes(named)
-        self._may_limit = _returns_each_row(named)
+        columns = call.plan.analysis.columns if call.plan.analysis else None
+        is_simple = _returns_each_row(named) and not has_effects(call)
+        self._result = [column.name for column in columns or ()] if is_simple else None
         self._keeps_snapshot = session_state.keeps_snapshot(self._catalog)
         self._held = False
         self._relations: dict[RelationName, Relation] = {}
@@ -220,19 +226,16 @@ class Extraction:
         whole = self._planned(part.query)
         if whole.route is not Route.READ:
             return
+        item, named = part.item, self._named_columns(part, whole)
         shown = self._columns(part, relation, whole, reason)
-        aliases = self._named_columns(part, whole)
-        found = restrictions(
-            self._tree.root,
-            Named(part.item, part.alias, frozenset(aliases)),
-            may_limit=self._may_limit,
-        )
+        concerned = Named(item, part.alias, frozenset(named))
+        found = restrictions(self._tree.root, concerned, self._result)
         kept = self._kept(part, shown, found)
-        query = part.selection(shown, found.selection(kept))
-        refused = self._try(part, query, shown)
+        refused = self._try(part, part.selection(shown, found.selection(kept)), shown)
         if refused is not None:
             raise reason or refused
-        found.take(kept)
+        if part.item is not item:
+            found.take(kept)
 
     def _columns(
         self, part: Part, relation: Relation, whole: Plan, reason: GatewayError | None
@@ -246,7 +249,8 @@ class Extraction:
         named = self._named_columns(part, whole)
         columns = whole.analysis.columns if whole.analysis else None
         of_all = zip(named, columns or (), strict=True)
-        return [name for name, c in of_all if not selected.isdisjoint({c.attnum, WHOLE_ROW})]
+        is_all = WHOLE_ROW in selected or is_counted(self._tree.root, part.item)
+        return [name for name, column in of_all if is_all or column.attnum in selected]
 
     @staticmethod
     def _named_columns(part: Part, whole: Plan) -> list[str]:
@@ -261,15 +265,17 @@ class Extraction:
 
         A condition is not computed before those on the same relation that stand before it.
         """
+
+        def computes(kept: Kept) -> bool:
+            return self._computes(part.selection(shown, found.selection(kept)))
+
+        number = len(found.conditions)
+        most = Kept(number, limited=found.limited is not None)
+        if most == Kept() or computes(most):
+            return most
         kept = Kept()
-        for number in range(1, len(found.conditions) + 1):
-            one_more = Kept(number)
-            if not self._computes(part.selection(shown, found.selection(one_more))):
-                break
-            kept = one_more
-        limited = replace(kept, limited=True)
-        if found.limited and self._computes(part.selection(shown, found.selection(limited))):
-            return limited
+        while kept.conditions < number and computes(Kept(kept.conditions + 1)):
+            kept = Kept(kept.conditions + 1)
         return kept
 
     def _computes(self, query: str) -> bool:
@@ -318,12 +324,14 @@ class Extraction:
             mixed = [relation for relation in kinds if relation.kind is RelationKind.RESIDENT]
             if mixed:
                 return MixedError(mixed[0].name)
+        rows = self._rows
         try:
             with self._undone_on_error():
                 self._extract(part, plan, query, shown)
         except TooManyRowsError:
             raise
         except GatewayError as error:
+            self._rows = rows
             if not _is_refusal(error):
                 raise
             return error
@@ -426,7 +434,7 @@ class MixedError(UnsupportedError):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f'reading "{name}" on Spark for a statement that writes is not supported in'
+            f'reading "{name}" on Spark for a statement of PostgreSQL is not supported in'
             " READ COMMITTED transactions",
             hint="BEGIN ISOLATION LEVEL REPEATABLE READ first.",
         )

@@ -65,7 +65,7 @@ def read(call: Invocation) -> StatementResult:
             return thawed_reads.read(call, refused)
     except UnsupportedError as error:
         refused = error
-    refused.hint = refused.hint or _hint(call)
+    refused.hint = refused.hint or _hint(call, "up to --extract-rows")
     raise refused
 
 
@@ -103,12 +103,12 @@ def prepare(call: Invocation) -> CompiledRead:
     try:
         return _compiled(call, Observer(call.session).observe(call.plan.tables, call.plan))
     except UnsupportedError as error:
-        error.hint = error.hint or _hint(call)
+        error.hint = error.hint or _hint(call, "up to --thaw-rows of each")
         raise
 
 
-def _hint(call: Invocation) -> str | None:
-    """Tell what has PostgreSQL compute a query instead of Spark."""
+def _hint(call: Invocation, most_rows: str) -> str | None:
+    """Tell what has PostgreSQL compute a query instead of Spark, and of how many rows it can."""
     relations = call.session.catalog.observations.relations(sorted(call.plan.tables)).values()
     tiered = [
         quoted(relation.schema, relation.name)
@@ -120,8 +120,8 @@ def _hint(call: Invocation) -> str | None:
     commands = [f"ALTER TABLE {name} SET (gateway.residency = always)" for name in tiered]
     told = "; ".join(commands[:_MOST_TOLD]) + (" …" if len(commands) > _MOST_TOLD else "")
     return (
-        "PostgreSQL computes what needs few rows of tiered tables, up to --extract-rows, or reads"
-        f" resident tables alone: {told}."
+        f"PostgreSQL computes what needs few rows of tiered tables, {most_rows}, or reads resident"
+        f" tables alone: {told}."
     )
 
 

@@ -12,6 +12,7 @@ from catalog.errors import GatewayError
 from catalog.pg.sqlstate import IN_FAILED_SQL_TRANSACTION
 from catalog.session import session_state
 from catalog.session.connections import CatalogSession
+from catalog.session.session_state import Isolation
 
 IDLE = "I"
 IN_TRANSACTION = "T"
@@ -191,14 +192,13 @@ class Transaction:
             self._catalog.transaction.begin_later()
             self._implicit = True
 
-    def begin_steady(self) -> bool:
-        """Open one, of whose statements all see one moment; return whether it is to write nothing.
+    def begin_steady(self) -> Isolation:
+        """Open one whose statements all see one moment, and that may make temporary tables.
 
-        It may make temporary tables all the same until it is told so.
+        The answer is what it would have been without that.
         """
-        is_read_only = session_state.begin_steady(self._catalog)
         self._implicit = True
-        return is_read_only
+        return session_state.begin_steady(self._catalog)
 
     def expect_implicit(self) -> None:
         """Record that the next call to the catalog opens a transaction the client does not see."""

@@ -6,7 +6,6 @@ The table is created without rows, then filled by an INSERT of the same query, i
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from functools import partial
 
 from catalog.errors import GatewayError, OutdatedAnswerError
@@ -93,10 +92,13 @@ class _Creation:
             return router.plan(catalog, split(query.text)[0], (), "")
 
     def _is_large(self) -> bool:
-        """Return whether the table lasts, and is expected to have more rows than resident ones."""
+        """Return whether more rows are expected than a resident table is to have."""
         session, details = self._session, self._details
         most_rows = self._call.services.catalog.bounds.rows
-        if not most_rows or details["temporary"] or not details["with_data"]:
+        if not most_rows or not details["with_data"]:
+            return False
+        # Whether there is such a table already is not known yet.
+        if details["temporary"] or details["if_not_exists"]:
             return False
         query = details["query"]
         if _changes_tables(split(query.text)[0]):
@@ -167,7 +169,7 @@ class _Creation:
         values: Sequence[bytes | None],
     ) -> StatementResult:
         """Insert the rows of a query with the given values for its parameters."""
-        target = RelationName(*self._details["target"])
+        target = self._target()
         is_hidden = RelationName(None, target.name) in source.relations
         named = self._renamed(target) if is_hidden else nullcontext(target)
         prepared = self._session.unnamed() if values else nullcontext("")
@@ -175,8 +177,19 @@ class _Creation:
             (insert,) = split(f"INSERT INTO {names.qualified(table)} {source.text}")
             plan = router.plan(self._session.catalog, insert, parameter_oids, name)
             formats = (BINARY,) * len(values)
-            inner = Invocation(self._session, plan, self._call.running, values, formats)
-            return self._execute(replace(inner, alone=False))
+            running = self._call.running
+            return self._execute(
+                Invocation(self._session, plan, running, values, formats, alone=False)
+            )
+
+    def _target(self) -> RelationName:
+        """Return the name of the new table, by which nothing else can be meant."""
+        schema, name = self._details["target"]
+        if schema is None and self._details["temporary"]:
+            schema = "pg_temp"
+        elif schema is None:
+            schema = names.current_schema(self._session.catalog)
+        return RelationName(schema, name)
 
     @contextmanager
     def _renamed(self, table: RelationName) -> Iterator[RelationName]:

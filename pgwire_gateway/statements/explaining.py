@@ -1,9 +1,10 @@
 """EXPLAIN of statements that Spark has a part in: who runs them, why, and by which plans."""
 
 import re
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 
 from catalog.errors import GatewayError
@@ -18,11 +19,11 @@ from pgwire_gateway.dml import (
     upserts,
 )
 from pgwire_gateway.dml.applied_changes import AppliedChange
-from pgwire_gateway.dml.extraction import Extraction
+from pgwire_gateway.dml.extraction import Extraction, Tell
 from pgwire_gateway.hot import hot_runs
 from pgwire_gateway.partitions import changed_leaves, partitioned_writes, upserted_leaves
 from pgwire_gateway.planning import forced
-from pgwire_gateway.planning.plans import Route, WrittenLeaves
+from pgwire_gateway.planning.plans import Plan, Route, WrittenLeaves
 from pgwire_gateway.session import binding
 from pgwire_gateway.session.explanation import ExplainOptions, Explanation, Measured, lines
 from pgwire_gateway.session.invocation import Invocation
@@ -44,9 +45,7 @@ OVER_TABLES = frozenset({Route.INSERT, Route.THAW, Route.PARTS, Route.CATALOG})
 """Statements that PostgreSQL runs as they are, over tables that hold no more than they need."""
 
 QUERIES = frozenset({Route.READ, Route.INSERT_QUERY})
-"""Statements that PostgreSQL runs on hot rows where Spark cannot compute them."""
-
-Tell = Callable[[str, Invocation], None]
+"""Statements that PostgreSQL runs where Spark cannot compute them."""
 
 OVER_EXTRACTS: Mapping[Route, Callable[[Invocation, Tell], Extraction | AppliedChange]] = {
     Route.EXTRACT: Extraction,
@@ -118,19 +117,19 @@ def _explanation(call: Invocation, options: ExplainOptions, execute: Execute) ->
     if call.plan.route in {Route.CHANGE, Route.MERGE} and call.plan.arbiter is None:
         call = _decided(call)
     if call.plan.route in OVER_EXTRACTS:
-        extraction = OVER_EXTRACTS[call.plan.route]
-        texts = _plans_over_extracts(call, verbose=options.verbose, extraction=extraction)
+        planned = partial(_planned_over_extracts, call)
+        texts = _plans_over_extracts(call, planned, verbose=options.verbose)
     elif call.plan.route in OVER_TABLES:
         texts = _postgres_plan(call)
     else:
         call, texts = _planned(call, verbose=options.verbose)
-    planned = perf_counter()
+    ended = perf_counter()
     return Explanation(
         "PostgreSQL" if call.plan.route in {*OVER_TABLES, *OVER_EXTRACTS} else "Spark",
         call.plan.executor,
         call.plan.reason,
         {name: text.strip("\n") for name, text in texts.items()},
-        (planned - started) * 1000,
+        (ended - started) * 1000,
         _measured(whole if whole.plan.route in QUERIES else call, execute)
         if options.analyze
         else None,
@@ -193,31 +192,37 @@ def _query_planned(
     else:
         return thawing, _postgres_plan(thawing)
     plan = replace(call.plan, route=Route.EXTRACT, reason=extracted_reads.REASON)
-    with extracted_reads.told(refused):
-        texts = _plans_over_extracts(call, verbose=verbose, extraction=extracted_reads.extraction)
-    return replace(call, plan=plan), texts
+    planned = partial(extracted_reads.explained, call, refused)
+    return replace(call, plan=plan), _plans_over_extracts(call, planned, verbose=verbose)
+
+
+@contextmanager
+def _planned_over_extracts(call: Invocation, tell: Tell) -> Iterator[Plan]:
+    """Plan a statement that writes over extracts, which are there while the context lasts."""
+    session = call.session
+    session.transaction.begin_implicit()
+    # Extracts that had been there would be a change of definitions to the statement itself.
+    session.catalog.transaction.savepoint(SAVEPOINT)
+    try:
+        yield OVER_EXTRACTS[call.plan.route](call, tell).plan()
+    finally:
+        session.catalog.transaction.abandon(SAVEPOINT)
 
 
 def _plans_over_extracts(
     call: Invocation,
+    planned: Callable[[Tell], AbstractContextManager[Plan]],
     *,
     verbose: bool,
-    extraction: Callable[[Invocation, Tell], Extraction | AppliedChange],
 ) -> dict[str, str]:
     """Return Spark's plans for each extract, then PostgreSQL's for the statement over them."""
-    session = call.session
-    session.transaction.begin_implicit()
     told: dict[str, dict[str, str]] = {}
 
     def tell(extract: str, part: Invocation) -> None:
         told[extract.partition(".")[2].strip('"')] = _spark_plan(part, verbose=verbose)
 
-    # Extracts that had been there would be a change of definitions to the statement itself.
-    session.catalog.transaction.savepoint(SAVEPOINT)
-    try:
-        over = _postgres_plan(replace(call, plan=extraction(call, tell).plan()))
-    finally:
-        session.catalog.transaction.abandon(SAVEPOINT)
+    with planned(tell) as plan:
+        over = _postgres_plan(replace(call, plan=plan))
     texts: dict[str, str] = {}
     for number, (extract, plans) in enumerate(told.items(), start=1):
         shown = f"extract_{number}"

@@ -36,3 +36,9 @@ SELECT to_tsvector('simple', note) @@ to_tsquery('simple', '12') AS found, count
 SELECT gcd(id, 0) FROM visit WHERE id = 5 AND 10 / (id - 5) > 0
 SELECT jsonb_agg(x.id) FROM visit
 SELECT jsonb_build_object('k', 10 / (id % 3)) FROM visit WHERE id < 9
+SELECT id::text, gcd(id, 4) FROM visit ORDER BY id LIMIT 3
+SELECT *, gcd(id, 4) AS note FROM place ORDER BY parent DESC NULLS LAST, id LIMIT 3
+SELECT jsonb_agg(j.c2 ORDER BY c1) FROM (visit CROSS JOIN rate) AS j (c1, c2) WHERE c1 < 7
+SELECT gcd(id, 4) FROM visit WHERE 1 = 1 ORDER BY id LIMIT 3
+SELECT gcd(v.id, 4), r.factor FROM visit v NATURAL JOIN (SELECT place, factor FROM rate) r ORDER BY v.id LIMIT 5
+WITH w (n, p) AS MATERIALIZED (SELECT id, place FROM visit WHERE cost < 9) SELECT jsonb_agg(p ORDER BY n) FROM w

@@ -9,6 +9,7 @@ import pytest
 from psycopg import errors
 
 from tests.support.fix_server import Pair
+from tests.support.servers import GatewayProcess
 from tests.support.tiers import make_tiered, schema_sessions
 
 pytestmark = pytest.mark.server
@@ -62,8 +63,9 @@ def sessions(two_tiers_pair: Pair) -> Iterator[Sessions]:
 
 
 @pytest.fixture
-def session(sessions: Sessions) -> psycopg.Connection:
-    return sessions()
+def session(sessions: Sessions) -> Iterator[psycopg.Connection]:
+    with sessions() as session:
+        yield session
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +103,14 @@ def test_it_is_what_postgresql_answers(
     assert answer(session, query, in_block=in_block) == expected
     if not isinstance(expected, str):
         assert decision(session).startswith("spark, then postgres")
+
+
+def test_what_is_false_before_keeps_the_rest_from_failing(session: psycopg.Connection) -> None:
+    query = "SELECT jsonb_agg(id) FROM visit WHERE %s::boolean AND 10 / (id - id) > 0"
+    session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    assert session.execute(query, [False]).fetchall() == [(None,)]
+    with pytest.raises(errors.DivisionByZero):
+        session.execute(query, [True])
 
 
 def test_parameters_have_their_values(session: psycopg.Connection) -> None:
@@ -150,23 +160,68 @@ def test_what_the_transaction_has_written_is_seen(session: psycopg.Connection) -
     assert session.execute(query).fetchall() == [([48.75, 11.25],)]
 
 
-@pytest.mark.parametrize(
-    "level", ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE", "READ COMMITTED READ ONLY"]
-)
+@pytest.mark.parametrize("level", ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])
 def test_a_block_keeps_no_lock(sessions: Sessions, level: str) -> None:
     reader, writer = sessions(), sessions()
     writer.execute("SET lock_timeout = '2s'; SET gateway.executor TO spark")
     query = "SELECT jsonb_agg(id ORDER BY id) FROM place WHERE name = 'place 7'"
     reader.execute(f"BEGIN ISOLATION LEVEL {level}")  # type: ignore[call-overload]
-    if "ONLY" in level:
-        with pytest.raises(errors.FeatureNotSupported, match="jsonb_agg"):
-            reader.execute(query)
-        reader.execute("ROLLBACK")
-        return
     assert reader.execute(query).fetchall() == [([7],)]
     writer.execute("UPDATE place SET parent = parent WHERE id > 0")
     assert reader.execute(query).fetchall() == [([7],)]
     reader.execute("COMMIT")
+
+
+def test_a_block_that_reads_only_may_not_ask(session: psycopg.Connection) -> None:
+    session.execute("BEGIN READ ONLY")
+    with pytest.raises(errors.FeatureNotSupported, match="jsonb_agg"):
+        session.execute("SELECT jsonb_agg(id) FROM place")
+
+
+def test_a_block_goes_on_from_its_savepoint(session: psycopg.Connection) -> None:
+    with session.transaction():
+        session.execute("SELECT 1 FROM place LIMIT 1")
+        with pytest.raises(errors.DivisionByZero), session.transaction():
+            session.execute("SELECT jsonb_build_array(10 / (id - 3)) FROM place")
+        assert session.execute("SELECT gcd(id, 9) FROM place WHERE id = 6").fetchall() == [(3,)]
+
+
+def test_a_serializable_session_may_ask(session: psycopg.Connection) -> None:
+    session.execute("SET default_transaction_isolation = serializable")
+    query = "SELECT jsonb_agg(id), current_setting('transaction_isolation') FROM place WHERE id = 3"
+    assert session.execute(query).fetchall() == [([3], "serializable")]
+    assert session.execute(query).fetchall() == [([3], "serializable")]
+
+
+def test_rows_come_in_parts(session: psycopg.Connection) -> None:
+    query = "SELECT id, gcd(id, 12) FROM visit ORDER BY gcd(id, 12), id"
+    expected = session.execute(query).fetchall()
+    with session.cursor() as cursor:
+        assert list(cursor.stream(query, size=100)) == expected
+    with session.pipeline():
+        cursors = [session.execute(query, binary=binary) for binary in (False, True)]
+    assert [cursor.fetchall() for cursor in cursors] == [expected, expected]
+
+
+def test_there_is_a_bound(tmp_path: Path) -> None:
+    options = ("--resident-rows=0", "--thaw-rows=0", "--extract-rows=50")
+    with (
+        GatewayProcess(tmp_path / "gateway", *options) as process,
+        psycopg.connect(process.address.conninfo(), autocommit=True) as session,
+    ):
+        session.execute("CREATE TABLE t (id integer PRIMARY KEY)")
+        session.execute("INSERT INTO t SELECT g FROM generate_series(1, 60) g")
+        total = "SELECT sum(gcd(id, 1)) FROM t WHERE id <= %s"
+        assert session.execute(total, [50]).fetchall() == [(50,)]
+        with pytest.raises(errors.FeatureNotSupported, match="gcd") as caught:
+            session.execute(total, [51])
+        assert "more than 50 rows" in (caught.value.diag.message_detail or "")
+        both = (
+            "SELECT count(*) FROM t a, t b WHERE gcd(a.id, b.id) = b.id AND b.id = 1 AND a.id < %s"
+        )
+        assert session.execute(both, [50]).fetchall() == [(49,)]
+        with pytest.raises(errors.FeatureNotSupported):
+            session.execute(both, [51])
 
 
 def test_a_session_that_reads_only_may_ask(session: psycopg.Connection) -> None:
@@ -174,6 +229,8 @@ def test_a_session_that_reads_only_may_ask(session: psycopg.Connection) -> None:
     session.execute("SET default_transaction_read_only = on")
     query = "SELECT jsonb_agg(id ORDER BY id) {} FROM place WHERE id < 3"
     assert session.execute(query.format("")).fetchall() == [([1, 2],)]  # type: ignore[call-overload]
+    told = session.execute(f"EXPLAIN {query.format('')}").fetchall()  # type: ignore[call-overload]
+    assert told[0][0].startswith("spark, then postgres") or "thawed" in told[0][0]
     with pytest.raises(errors.ReadOnlySqlTransaction):
         session.execute(query.format(", nextval('drawn')"))  # type: ignore[call-overload]
     session.execute("SET default_transaction_read_only = off")
