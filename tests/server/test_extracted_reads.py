@@ -196,11 +196,11 @@ def test_a_serializable_session_may_ask(session: psycopg.Connection) -> None:
 def test_rows_come_by_all_ways(session: psycopg.Connection) -> None:
     query = "SELECT id, gcd(id, 12) FROM visit ORDER BY gcd(id, 12), id"
     expected = session.execute(query).fetchall()
-    with session.cursor() as cursor:
-        assert list(cursor.stream(query)) == expected
     with session.pipeline():
         cursors = [session.execute(query, binary=binary) for binary in (False, True)]
     assert [cursor.fetchall() for cursor in cursors] == [expected, expected]
+    with session.cursor() as cursor:
+        assert list(cursor.stream(query)) == expected
 
 
 def test_there_is_a_bound(tmp_path: Path) -> None:
