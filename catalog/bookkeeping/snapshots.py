@@ -185,7 +185,9 @@ class KnownState:
                 has_heirs,
             )
         for relid, relation in found.items():
-            self._relations.put((definitions, relid), relation)
+            # Definitions are the same when a temporary table gets another name.
+            if not relation.schema.startswith("pg_temp_"):
+                self._relations.put((definitions, relid), relation)
         return found
 
 

@@ -139,6 +139,8 @@ def restrictions(
             continue
         bare = not any(map(_merges_columns, query["fromClause"]))
         conjuncts = [part for holder, key in holders for part in _conjuncts(holder.get(key))]
+        if any(_is_gate(part, named) for part in conjuncts):
+            return found
         found.conditions += [
             part for part in conjuncts if _is_plain(part) or _is_about(part, named, bare=bare)
         ]
@@ -207,6 +209,20 @@ def _conjuncts(condition: RawNode | None) -> list[RawNode]:
 def _is_plain(expression: RawNode) -> bool:
     """Return whether an expression is made of constants, parameters and operators alone."""
     return all(_IN_PLAIN.isdisjoint(node) for node in nodes(expression))
+
+
+def _is_gate(condition: RawNode, named: Named) -> bool:
+    """Return whether a condition may be evaluated once, before all others, and keep them from it.
+
+    It names no column, or what a query in it yields; nothing in it can be one of the relation.
+    """
+    if _is_plain(condition):
+        return False
+    found = list(nodes(condition))
+    references = [node["ColumnRef"] for node in found if "ColumnRef" in node]
+    if any("SubLink" in node for node in found):
+        return not any(_is_column(reference, named, bare=True) for reference in references)
+    return not references
 
 
 def _is_about(expression: RawNode, named: Named, *, bare: bool) -> bool:

@@ -35,6 +35,9 @@ _SAVEPOINT: Final = "pgwire_read"
 _PG_TYPEOF: Final = 1619
 """OID of a function to which a row of an extract is not one of the relation."""
 
+_TELLING: Final = frozenset({2077, 3294})
+"""OIDs of current_setting, which tells how a transaction is isolated."""
+
 _REFUSALS: Final = frozenset(
     {
         sqlstate.FEATURE_NOT_SUPPORTED,
@@ -138,11 +141,13 @@ def _steady(call: Invocation) -> Iterator[_Place]:
         OutdatedPlanError: Definitions have changed, or a table has changed its tier.
     """
     session = call.session
-    if call.alone and (session.transaction.implicit or not session.transaction.open):
+    is_own = call.alone and (session.transaction.implicit or not session.transaction.open)
+    if is_own and _TELLING.isdisjoint(called_functions(call.query)):
         if session.transaction.open:
             undo(call)
         place = _Place(call, session.transaction.begin_steady())
     else:
+        session.transaction.begin_implicit()
         session.catalog.transaction.savepoint(_SAVEPOINT)
         place = _Place(call, None)
     try:

@@ -232,8 +232,12 @@ class Extraction:
         found = restrictions(self._tree.root, concerned, self._result)
         kept = self._kept(part, shown, found)
         refused = self._try(part, part.selection(shown, found.selection(kept)), shown)
+        if refused is not None and kept != Kept() and not _is_refusal(refused):
+            # PostgreSQL may not come to where it fails.
+            kept = Kept()
+            refused = self._try(part, part.selection(shown, found.selection(kept)), shown)
         if refused is not None:
-            raise reason or refused
+            raise (reason or refused) if _is_refusal(refused) else refused
         if part.item is not item:
             found.take(kept)
 
@@ -242,7 +246,8 @@ class Extraction:
     ) -> list[str]:
         """Return the columns of a relation that the statement reads, as it names them."""
         selected = self._selected.get(relation.relid, frozenset())
-        if any(attribute < self._first_attribute for attribute in selected):
+        first = WHOLE_ROW + 1 if part.column_aliases else self._first_attribute
+        if any(attribute < first for attribute in selected):
             raise reason or UnsupportedError(
                 f'whole rows and system columns of "{relation.name}" are not supported'
             )
@@ -298,6 +303,8 @@ class Extraction:
     ) -> GatewayError | None:
         """Try to replace a part by the rows of a query; return what speaks against it, if anything.
 
+        That may be a value that cannot be computed.
+
         None too where PostgreSQL can compute the query itself: the part stays then.
 
         Args:
@@ -332,7 +339,8 @@ class Extraction:
             raise
         except GatewayError as error:
             self._rows = rows
-            if not _is_refusal(error):
+            may_not_fail = _is_of_data(error) and not forced.is_forced(self._call.plan)
+            if not _is_refusal(error) and not may_not_fail:
                 raise
             return error
         return None
@@ -456,6 +464,11 @@ def _not_by_itself() -> UnsupportedError:
 
 def _is_refusal(error: GatewayError) -> bool:
     return error.sqlstate == codes.FEATURE_NOT_SUPPORTED
+
+
+def _is_of_data(error: GatewayError) -> bool:
+    """Return whether a value could not be computed, where PostgreSQL may not compute it."""
+    return error.sqlstate.startswith("22")
 
 
 def _same_rows(one: Plan, other: Plan) -> bool:

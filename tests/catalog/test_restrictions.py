@@ -88,9 +88,19 @@ def moved(
             "SELECT 1 FROM x WHERE a IN (SELECT 1) AND x = x AND s.x.a = 1 AND true",
         ),
         (
-            "SELECT 1 FROM x, y WHERE $1 AND x.a = 1 AND now() > $2",
+            "SELECT 1 FROM x, y WHERE $1 AND x.a = 1",
             "x WHERE $1 AND x.a = 1",
-            "SELECT 1 FROM x, y WHERE $1 AND true AND now() > $2",
+            "SELECT 1 FROM x, y WHERE $1 AND true",
+        ),
+        (
+            "SELECT 1 FROM x WHERE a = 1 AND now() > $1",
+            "x",
+            "SELECT 1 FROM x WHERE a = 1 AND now() > $1",
+        ),
+        (
+            "SELECT 1 FROM x WHERE EXISTS (SELECT 1 FROM y WHERE c = 1) AND x.a = 1",
+            "x",
+            "SELECT 1 FROM x WHERE EXISTS (SELECT 1 FROM y WHERE c = 1) AND x.a = 1",
         ),
         (
             "UPDATE r SET c = x.a FROM x WHERE x.b = 1 AND r.id = x.a",

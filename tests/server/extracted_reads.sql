@@ -6,7 +6,7 @@ SELECT jsonb_agg(doc ORDER BY id) FROM visit WHERE cost < 3 AND gcd(id, 4) = 2
 SELECT json_build_object('id', id, 'tags', tags) FROM visit WHERE note IS NULL ORDER BY id LIMIT 4
 SELECT row_to_json(v) FROM visit v WHERE v.id < 4 ORDER BY id
 SELECT to_jsonb(place) - 'parent' FROM place ORDER BY id LIMIT 3
-SELECT v::text, count(v) OVER () FROM place AS v (number) WHERE number < 4 ORDER BY number
+SELECT v::text, count(v) OVER () FROM place AS v WHERE v.id < 4 ORDER BY v.id
 SELECT doc || '{"z": null}', doc - 'a', jsonb_set(doc, '{b,0}', '"x"') FROM visit WHERE id % 100 = 7 ORDER BY id
 SELECT doc->'a' AS a, count(*) FROM visit GROUP BY 1 ORDER BY 1
 SELECT unnest(tags) AS tag, count(*) FROM visit GROUP BY 1 ORDER BY 1
@@ -42,3 +42,9 @@ SELECT jsonb_agg(j.c2 ORDER BY c1) FROM (visit CROSS JOIN rate) AS j (c1, c2) WH
 SELECT gcd(id, 4) FROM visit WHERE 1 = 1 ORDER BY id LIMIT 3
 SELECT gcd(v.id, 4), r.factor FROM visit v NATURAL JOIN (SELECT place, factor FROM rate) r ORDER BY v.id LIMIT 5
 WITH w (n, p) AS MATERIALIZED (SELECT id, place FROM visit WHERE cost < 9) SELECT jsonb_agg(p ORDER BY n) FROM w
+SELECT format('%s', z), y FROM (SELECT 100 / (id % 3) AS z, id % 3 AS y FROM visit) s WHERE y <> 0 ORDER BY 1, 2 LIMIT 3
+WITH unused AS (SELECT 1 / (id - id) FROM visit) SELECT jsonb_agg(id) FROM place WHERE id < 4
+SELECT jsonb_agg(id) FROM visit WHERE id % 2 <> 0 AND gcd(10 / (id % 2), 4) > 1 AND id < 9
+SELECT jsonb_agg(id) FROM place WHERE (SELECT false) AND name::integer = 3
+SELECT jsonb_agg(id) FROM place WHERE EXISTS (SELECT FROM rate WHERE false) AND name::integer = 3
+SELECT current_setting('transaction_isolation'), format('%s', count(*)) FROM visit

@@ -147,6 +147,8 @@ def test_a_refusal_says_why_not(session: psycopg.Connection) -> None:
     with pytest.raises(errors.FeatureNotSupported):
         session.execute("SELECT pg_typeof(v), row_to_json(v) FROM visit v")
     with pytest.raises(errors.FeatureNotSupported):
+        session.execute("SELECT row_to_json(p) FROM place AS p (number)")
+    with pytest.raises(errors.FeatureNotSupported):
         session.execute("SELECT gcd(id, 4), ctid FROM visit")
 
 
