@@ -13,6 +13,8 @@ from catalog.server.roles import IMPORT_ROLE
 from catalog.session.connections import CatalogSession
 from catalog.statements.splitting import RelationName
 
+_VIEW_SAVEPOINT: Final = "pgwire_view"
+
 _ARRAY_NULLS: Final = "SELECT pg_catalog.current_setting('array_nulls')"
 _SET_ARRAY_NULLS: Final = "SELECT pg_catalog.set_config('array_nulls', $1, true)"
 
@@ -162,6 +164,17 @@ def relation_oids(session: CatalogSession, named: Sequence[RelationName]) -> lis
         parameter_oids=[JSON],
     )
     return [int(row[0] or b"0") for row in result.rows]
+
+
+def view_query(session: CatalogSession, relid: int) -> str:
+    """Return the query of a view, in which all names are qualified."""
+    transaction = session.transaction
+    transaction.savepoint(_VIEW_SAVEPOINT)
+    for _ in session.execute("SET LOCAL search_path TO pg_catalog").rows:
+        pass
+    (text,) = _texts(session, "SELECT pg_catalog.pg_get_viewdef($1)", OID, str(relid))
+    transaction.abandon(_VIEW_SAVEPOINT)
+    return text
 
 
 def current_schema(session: CatalogSession) -> str:

@@ -125,13 +125,32 @@ class Part:
         (query,) = parse_tree(f"SELECT {listed} FROM {rows}")  # noqa: S608 - quoted
         if self.relation is None:
             self._holder[self._key] = query
-            return
-        alias = self._holder[self._key]["RangeVar"].get("alias", {}).get("aliasname")
+        else:
+            self._put(query, self.relation, {})
+
+    def expand(self, query: str, columns: Sequence[str]) -> tuple["Part", ...]:
+        """Have the statement read a query in place of a relation; return the parts in that.
+
+        Args:
+            query: What the relation stands for, in which WITH of the statement means nothing.
+            columns: Names of its columns in the statement.
+        """
+        if self.relation is None:
+            raise TypeError(self.names)
+        (tree,) = parse_tree(query)
+        named = {"colnames": [{"String": {"sval": column}} for column in columns]}
+        return self._tree.parts_of(self._put(tree, self.relation, named))
+
+    def _put(
+        self, query: dict[str, Any], relation: RelationName, named: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Put a query in place of a relation, with names of its columns if any; return its node."""
+        alias = self.item["RangeVar"].get("alias", {}).get("aliasname")
         if alias is None:
-            alias = self._tree.alias_of(self.relation)
-        self._holder[self._key] = {
-            "RangeSubselect": {"subquery": query, "alias": {"aliasname": alias}}
-        }
+            alias = self._tree.alias_of(relation)
+        node = {"subquery": query, "alias": {"aliasname": alias, **named}}
+        self._holder[self._key] = {"RangeSubselect": node}
+        return node
 
 
 @dataclass(slots=True)
@@ -203,6 +222,12 @@ class StatementTree:
             if [_string(item) for item in fields[-3:-1]] == [schema, name]:
                 fields[:-1] = [{"String": {"sval": alias}}]
         return alias
+
+    def parts_of(self, node: dict[str, Any]) -> tuple[Part, ...]:
+        """Return the outermost parts in a node that has been put into the statement."""
+        found = _Found()
+        self._look(node, {}, found)
+        return tuple(found.parts)
 
     def _look(self, value: Any, visible: Mapping[str, int], found: _Found) -> None:
         """Find the parts of a node; ``visible`` are the WITH queries that can be named there."""

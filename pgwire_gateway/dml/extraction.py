@@ -112,7 +112,7 @@ class Extraction:
         self._catalog = call.session.catalog
         # Of the tables that are named: leaves may stand for partitioned ones in the query.
         (named,) = pipeline.parse_tree((call.plan.analysis and call.plan.analysis.tree) or "")
-        self._selected = selected_attributes(named)
+        self._selected = dict(selected_attributes(named))
         columns = call.plan.analysis.columns if call.plan.analysis else None
         is_simple = _returns_each_row(named) and not has_effects(call)
         self._result = [column.name for column in columns or ()] if is_simple else None
@@ -136,10 +136,7 @@ class Extraction:
         self._refuse_row_locks()
         try:
             self._tree = tree = StatementTree(plan.statement.text)
-            named = sorted({name for part in tree.parts for name in part.names}, key=str)
-            relids = names.relation_oids(self._catalog, named)
-            known = self._catalog.observations.relations(relids)
-            self._relations = {n: known[r] for n, r in zip(named, relids, strict=True) if r}
+            self._classify(tree.parts)
             if not tree.reads_source_only:
                 self._hold()
             for part in tree.parts:
@@ -181,6 +178,13 @@ class Extraction:
         if router.basis(self._catalog, plan.statement) != plan.basis:
             raise OutdatedPlanError("definitions have changed")
         self._held = True
+
+    def _classify(self, parts: Iterable[Part]) -> None:
+        """Find out what the relations are that parts name."""
+        named = sorted({name for part in parts for name in part.names}, key=str)
+        relids = names.relation_oids(self._catalog, named)
+        known = self._catalog.observations.relations(relids)
+        self._relations |= {n: known[r] for n, r in zip(named, relids, strict=True) if r}
 
     # parts ----------------------------------------------------------------------------------------
 
@@ -236,10 +240,33 @@ class Extraction:
             # PostgreSQL may not come to where it fails.
             kept = Kept()
             refused = self._try(part, part.selection(shown, found.selection(kept)), shown)
-        if refused is not None:
-            raise (reason or refused) if _is_refusal(refused) else refused
-        if part.item is not item:
-            found.take(kept)
+        if refused is None:
+            if part.item is not item:
+                found.take(kept)
+        elif not _is_refusal(refused):
+            raise refused
+        elif relation.kind is RelationKind.VIEW and not forced.is_forced(self._call.plan):
+            self._expand(part, relation, named, reason or refused)
+        else:
+            raise reason or refused
+
+    def _expand(
+        self, part: Part, view: Relation, columns: Sequence[str], reason: GatewayError
+    ) -> None:
+        """Replace a view by its query, and what that reads by extracts.
+
+        That is read by the role itself, which may not be allowed to (42501). What the owner of the
+        view may do has been looked at by then.
+        """
+        query = names.view_query(self._catalog, view.relid)
+        planned = self._planned(query)
+        (tree,) = pipeline.parse_tree((planned.analysis and planned.analysis.tree) or "")
+        for relid, attributes in selected_attributes(tree).items():
+            self._selected[relid] = self._selected.get(relid, frozenset()) | attributes
+        parts = part.expand(query, columns)
+        self._classify(parts)
+        for inner in parts:
+            self._bring(inner, reason)
 
     def _columns(
         self, part: Part, relation: Relation, whole: Plan, reason: GatewayError | None
@@ -293,7 +320,8 @@ class Extraction:
         except OutdatedPlanError:
             raise
         except GatewayError as error:
-            if not _is_refusal(error):
+            # As of `_try`: it may not stand by itself.
+            if not _is_refusal(error) and not error.sqlstate.startswith("42"):
                 raise
             return False
         return True

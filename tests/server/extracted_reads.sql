@@ -48,3 +48,9 @@ SELECT jsonb_agg(id) FROM visit WHERE id % 2 <> 0 AND gcd(10 / (id % 2), 4) > 1 
 SELECT jsonb_agg(id) FROM place WHERE (SELECT false) AND name::integer = 3
 SELECT jsonb_agg(id) FROM place WHERE EXISTS (SELECT FROM rate WHERE false) AND name::integer = 3
 SELECT current_setting('transaction_isolation'), format('%s', count(*)) FROM visit
+SELECT * FROM told WHERE place = 3 ORDER BY number LIMIT 5
+SELECT x.a, count(x.b) FROM told AS x (n, b, a) GROUP BY 1 ORDER BY 1 LIMIT 5
+SELECT u.place, u.cost, r.factor FROM usual u JOIN rate r USING (place) WHERE n > 1 ORDER BY 1
+WITH visit AS (SELECT 1 AS id), place AS (SELECT 2 AS id) SELECT told, visit.id FROM told, visit, place WHERE number < 5 ORDER BY number
+SELECT * FROM both_of_them WHERE number < 9 ORDER BY number
+SELECT row_to_json(usual) FROM usual WHERE place < 4 ORDER BY place

@@ -30,7 +30,14 @@ SELECT g, g % 40, timestamp '2025-01-01' + g * interval '53 minutes', g % 70 * 1
 FROM generate_series(1, 600) g;
 INSERT INTO place SELECT g, nullif(g / 3, 0), 'place ' || g FROM generate_series(1, 40) g;
 INSERT INTO rate SELECT g, g * 0.5 FROM generate_series(1, 20) g;
-CREATE VIEW dear AS SELECT id, place, cost FROM visit WHERE cost > 60
+CREATE VIEW dear AS SELECT id, place, cost FROM visit WHERE cost > 60;
+CREATE VIEW told (number, told, place) AS
+SELECT v.id, format('%s in %s', v.id, p.name), v.place FROM visit v JOIN place p ON p.id = v.place;
+CREATE VIEW usual AS
+SELECT place, mode() WITHIN GROUP (ORDER BY cost) AS cost, count(*) AS n FROM visit GROUP BY place;
+CREATE VIEW both_of_them AS
+WITH t AS (SELECT number, told.place FROM told)
+SELECT t.number, usual.* FROM t JOIN usual USING (place)
 """
 
 TIERED = ("visit", "place")
@@ -266,6 +273,12 @@ def test_a_role_needs_no_more_than_the_right_to_read(sessions: Sessions) -> None
         assert reader.execute(query).fetchall() == [(["place 3"],)]
         with pytest.raises(errors.InsufficientPrivilege):
             reader.execute("SELECT jsonb_agg(parent) FROM place")
+        owner.execute("GRANT SELECT ON usual TO extracts_reader")
+        with pytest.raises(errors.FeatureNotSupported, match="mode") as caught:
+            reader.execute("SELECT * FROM usual")
+        assert "permission denied" in (caught.value.diag.message_detail or "")
+        owner.execute("GRANT SELECT (place, cost) ON visit TO extracts_reader")
+        assert len(reader.execute("SELECT * FROM usual").fetchall()) == 40
     finally:
         owner.execute("DROP OWNED BY extracts_reader")
         owner.execute("DROP ROLE extracts_reader")
