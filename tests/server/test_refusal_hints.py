@@ -118,13 +118,9 @@ def test_queries_are_answered_once_the_hint_is_followed(
 ) -> None:
     session = sessions()
     create(session, "queried", "joined")
-    session.execute("ALTER TABLE queried SET (gateway.thaw_rows = 5)")
-    query = (
-        "SELECT count(to_tsvector(q.n::text)) FROM queried q"
-        " JOIN joined USING (id) LEFT JOIN small USING (id)"
-    )
+    query = "SELECT count(q.ctid) FROM queried q JOIN joined USING (id) LEFT JOIN small USING (id)"
     error = refused(session, query)
-    assert "to_tsvector" in (error.diag.message_primary or "")
+    assert "system column" in (error.diag.message_primary or "")
     commands = (error.diag.message_hint or "").rstrip(".").partition(": ")[2].split("; ")
     assert commands == [
         f'ALTER TABLE "{SCHEMA}"."{table}" SET (gateway.residency = always)'
