@@ -185,9 +185,7 @@ class KnownState:
                 has_heirs,
             )
         for relid, relation in found.items():
-            # Definitions are the same when a temporary table gets another name.
-            if not relation.schema.startswith("pg_temp_"):
-                self._relations.put((definitions, relid), relation)
+            self._relations.put((definitions, relid), relation)
         return found
 
 

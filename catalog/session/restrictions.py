@@ -17,7 +17,7 @@ _TRUE: Final[RawNode] = {"A_Const": {"boolval": {"boolval": True}}}
 
 _LIMITS: Final = ("limitCount", "limitOffset")
 
-_WHOLE: Final = frozenset(
+_NOT_OF_ROWS: Final = frozenset(
     {
         "distinctClause",
         "groupClause",
@@ -28,7 +28,7 @@ _WHOLE: Final = frozenset(
         "windowClause",
     }
 )
-"""Clauses after whose work, or beside which, LIMIT is applied."""
+"""Clauses of a query whose LIMIT is not one of the rows of its FROM."""
 
 _IN_PLAIN: Final = frozenset({"ColumnRef", "FuncCall", "SQLValueFunction", "SubLink"})
 """Kinds of nodes whose value may depend on more than constants and parameters."""
@@ -186,8 +186,9 @@ def _within(item: RawNode, wanted: RawNode) -> tuple[list[tuple[RawNode, str]], 
         holders, is_reached = found
         if is_reached and join["jointype"] in chosen_by_on:
             holders.append((join, "quals"))
-        is_named = "alias" not in join
-        return holders, is_reached and is_named and join["jointype"] in chosen_outside
+        # The alias of a join hides the names of what is in it.
+        is_reached = is_reached and "alias" not in join
+        return holders, is_reached and join["jointype"] in chosen_outside
     return None
 
 
@@ -251,7 +252,7 @@ def _is_column(reference: RawNode, named: Named, *, bare: bool) -> bool:
 
 def _limited(query: RawNode, named: Named, result: Sequence[str]) -> Limited | None:
     """Return a query that returns the first rows of one relation, in an order of its columns."""
-    if not _WHOLE.isdisjoint(query) or len(query["fromClause"]) > 1:
+    if not _NOT_OF_ROWS.isdisjoint(query) or len(query["fromClause"]) > 1:
         return None
     if query["fromClause"][0] is not named.item:
         return None
@@ -260,7 +261,7 @@ def _limited(query: RawNode, named: Named, result: Sequence[str]) -> Limited | N
         return None
     order = []
     for item in query.get("sortClause", ()):
-        key = _sorted_by(item["SortBy"]["node"], query["targetList"], named, result)
+        key = _sorted_by(item["SortBy"]["node"], query.get("targetList", []), named, result)
         if key is None:
             return None
         order.append({"SortBy": {**item["SortBy"], "node": key}})
@@ -275,7 +276,7 @@ def _sorted_by(
     A number, or a name alone, means a column of the result, as far as there is one.
     """
     listed = [target["ResTarget"]["val"] for target in targets]
-    has_star = any(map(_is_star, listed))
+    has_star = any("A_Star" in node for node in nodes(listed))
     number = key.get("A_Const", {}).get("ival")
     fields = key.get("ColumnRef", {}).get("fields", ())
     name = fields[0].get("String", {}).get("sval") if len(fields) == 1 else None
@@ -293,8 +294,3 @@ def _sorted_by(
         return None
     found: RawNode = chosen[0]
     return found
-
-
-def _is_star(value: RawNode) -> bool:
-    fields = value.get("ColumnRef", {}).get("fields", ())
-    return any("A_Star" in item for item in fields)

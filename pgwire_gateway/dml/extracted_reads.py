@@ -13,6 +13,7 @@ from typing import Final
 from catalog.bookkeeping.calls import OUTDATED
 from catalog.errors import CatalogError, GatewayError, OutdatedAnswerError, OutdatedPlanError
 from catalog.pg import sqlstate
+from catalog.pg.functions import PROCEDURES
 from catalog.session import session_state
 from catalog.session.session_state import Isolation
 from pgwire_gateway.dml import reads, thawed_reads
@@ -27,16 +28,24 @@ from pgwire_gateway.session.results import CatalogRows
 from rewrite.command import called_functions
 from rewrite.errors import UnsupportedError
 
+
+def _called(name: str) -> frozenset[int]:
+    """Return the OIDs of PostgreSQL's functions of a name."""
+    return frozenset(
+        oid for oid, (_, signature) in PROCEDURES.items() if signature.startswith(f"{name}(")
+    )
+
+
 REASON: Final = "Spark cannot compute the whole query"
 """Why PostgreSQL answers, for people."""
 
 _SAVEPOINT: Final = "pgwire_read"
 
-_PG_TYPEOF: Final = 1619
-"""OID of a function to which a row of an extract is not one of the relation."""
+_TYPE_TELLING: Final = _called("pg_typeof")
+"""To these a row of an extract is not one of the relation."""
 
-_TELLING: Final = frozenset({2077, 3294})
-"""OIDs of current_setting, which tells how a transaction is isolated."""
+_SETTING_TELLING: Final = _called("current_setting")
+"""These tell how a transaction is isolated."""
 
 _REFUSALS: Final = frozenset(
     {
@@ -81,9 +90,9 @@ def explained(call: Invocation, refused: UnsupportedError, tell: Tell) -> Iterat
 
 def _extraction(call: Invocation, tell: Tell | None = None) -> Extraction:
     """Return what makes the extracts of a query; see there for the arguments."""
-    is_typed = _PG_TYPEOF in called_functions(call.query)
+    stands_for_row = _TYPE_TELLING.isdisjoint(called_functions(call.query))
     most_rows = call.services.config.extract_rows
-    return Extraction(call, tell, most_rows=most_rows, whole_rows=not is_typed)
+    return Extraction(call, tell, most_rows=most_rows, whole_rows=stands_for_row)
 
 
 @contextmanager
@@ -142,7 +151,7 @@ def _steady(call: Invocation) -> Iterator[_Place]:
     """
     session = call.session
     is_own = call.alone and (session.transaction.implicit or not session.transaction.open)
-    if is_own and _TELLING.isdisjoint(called_functions(call.query)):
+    if is_own and _SETTING_TELLING.isdisjoint(called_functions(call.query)):
         if session.transaction.open:
             undo(call)
         place = _Place(call, session.transaction.begin_steady())
@@ -155,8 +164,8 @@ def _steady(call: Invocation) -> Iterator[_Place]:
     except (OutdatedPlanError, UnsupportedError):
         place.leave()
         raise
-    except CatalogError as error:
-        if error.sqlstate != OUTDATED and not isinstance(error, OutdatedAnswerError):
+    except (CatalogError, OutdatedAnswerError) as error:
+        if isinstance(error, CatalogError) and error.sqlstate != OUTDATED:
             raise
         place.leave()
         raise OutdatedPlanError(error.message) from error
@@ -170,8 +179,9 @@ def _answered(call: Invocation, refused: UnsupportedError, place: _Place) -> Sta
     if place.is_read_only:
         session_state.make_read_only(session.catalog)
     result = local_queries.run_in_place(call, plan)
-    if isinstance(result.stream, CatalogRows):
-        result.stream.hold()
+    if not isinstance(result.stream, CatalogRows):
+        raise TypeError(call.plan.route)
+    result.stream.hold()
     result.prove()
     session.last_decision = f"{EXECUTORS[Route.EXTRACT]}: {REASON}"
     lasts = thawed_reads.has_effects(call)

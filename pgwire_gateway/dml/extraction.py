@@ -1,14 +1,12 @@
-"""Statements that PostgreSQL runs over what journaled tables hold.
+"""Extracts: what Spark computes of a statement that PostgreSQL runs.
 
-Spark computes the parts of the statement that read journaled tables, each into a temporary table,
-the *extract*. PostgreSQL runs the statement over the extracts: defaults, constraints, triggers and
-RETURNING are its own. What a part is, is `catalog.session.statement_parts`' business.
+Each part of the statement that reads journaled tables becomes a temporary table, the *extract*, and
+is replaced by it. What a part is, is `catalog.session.statement_parts`' business.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from catalog.errors import GatewayError, OutdatedPlanError
@@ -22,10 +20,9 @@ from pgwire_gateway.dml import extracts, inserts, partitions, reads
 from pgwire_gateway.dml.thawed_reads import has_effects
 from pgwire_gateway.planning import forced, router
 from pgwire_gateway.planning.plans import Plan, Route
-from pgwire_gateway.session import local_queries, replanning
+from pgwire_gateway.session import replanning
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observer import Observer
-from pgwire_gateway.session.portals import StatementResult
 from rewrite import pipeline
 from rewrite.command import WHOLE_ROW, Command, command, selected_attributes, written_relations
 from rewrite.errors import UnsupportedError
@@ -37,48 +34,6 @@ SAVEPOINT = "pgwire_extract"
 
 PREPARED = "pgwire_extract"
 """Name the catalog has for the query or statement that is about to run."""
-
-
-def run(call: Invocation) -> StatementResult:
-    """Run a statement over extracts of the journaled tables it reads.
-
-    Raises:
-        GatewayError: PostgreSQL's own errors, 0A000 for what neither Spark nor PostgreSQL can do.
-        OutdatedPlanError: Definitions have changed since it was planned; nothing was done.
-    """
-    call.session.transaction.begin_implicit()
-    extraction = Extraction(call)
-    try:
-        plan = extraction.plan()
-    except OutdatedPlanError:
-        extraction.drop()
-        raise
-    except GatewayError as error:
-        error.position = None  # that of other text
-        raise
-    result = local_queries.run_in_place(call, plan)
-    return replace(result, prove=partial(extracts.finish, result, extraction.drop))
-
-
-def fill(call: Invocation) -> StatementResult:
-    """Run an INSERT of rows of journaled tables; over extracts where Spark has no rows for it.
-
-    Where PostgreSQL is kept from computing, it does not compute those either.
-
-    Raises:
-        GatewayError: As ``run``.
-    """
-    try:
-        return inserts.fill(call)
-    except GatewayError as error:
-        failed = call.session.transaction.failed
-        if not _is_refusal(error) or failed or forced.is_forced(call.plan):
-            raise
-        refusal = error
-    try:
-        return run(call)
-    except UnsupportedError as error:
-        raise refusal from error
 
 
 Tell = Callable[[str, Invocation], None]
@@ -114,6 +69,7 @@ class Extraction:
         (named,) = pipeline.parse_tree((call.plan.analysis and call.plan.analysis.tree) or "")
         self._selected = dict(selected_attributes(named))
         columns = call.plan.analysis.columns if call.plan.analysis else None
+        self._writes_nothing = command(named) is Command.SELECT
         is_simple = _returns_each_row(named) and not has_effects(call)
         self._result = [column.name for column in columns or ()] if is_simple else None
         self._keeps_snapshot = session_state.keeps_snapshot(self._catalog)
@@ -208,7 +164,7 @@ class Extraction:
             refused = self._try(part, part.query, alone=alone)
             if refused is None:
                 return
-            if reason is None and _is_refusal(refused) and not isinstance(refused, MixedError):
+            if reason is None and is_refusal(refused) and not isinstance(refused, MixedError):
                 reason = refused
         if forced.is_forced(self._call.plan):
             raise reason or _not_by_itself()
@@ -236,14 +192,14 @@ class Extraction:
         found = restrictions(self._tree.root, concerned, self._result)
         kept = self._kept(part, shown, found)
         refused = self._try(part, part.selection(shown, found.selection(kept)), shown)
-        if refused is not None and kept != Kept() and not _is_refusal(refused):
+        if refused is not None and kept != Kept() and not is_refusal(refused):
             # PostgreSQL may not come to where it fails.
             kept = Kept()
             refused = self._try(part, part.selection(shown, found.selection(kept)), shown)
         if refused is None:
             if part.item is not item:
                 found.take(kept)
-        elif not _is_refusal(refused):
+        elif not is_refusal(refused):
             raise refused
         elif relation.kind is RelationKind.VIEW and not forced.is_forced(self._call.plan):
             self._expand(part, relation, named, reason or refused)
@@ -321,7 +277,7 @@ class Extraction:
             raise
         except GatewayError as error:
             # As of `_try`: it may not stand by itself.
-            if not _is_refusal(error) and not error.sqlstate.startswith("42"):
+            if not is_refusal(error) and not error.sqlstate.startswith("42"):
                 raise
             return False
         return True
@@ -367,8 +323,9 @@ class Extraction:
             raise
         except GatewayError as error:
             self._rows = rows
-            may_not_fail = _is_of_data(error) and not forced.is_forced(self._call.plan)
-            if not _is_refusal(error) and not may_not_fail:
+            # Of a relation it may be a condition, which can stay where it was.
+            is_told = part.relation is not None or self._writes_nothing
+            if not is_refusal(error) and not (is_told and _is_of_data(error)):
                 raise
             return error
         return None
@@ -490,7 +447,8 @@ def _not_by_itself() -> UnsupportedError:
     )
 
 
-def _is_refusal(error: GatewayError) -> bool:
+def is_refusal(error: GatewayError) -> bool:
+    """Return whether something is not supported."""
     return error.sqlstate == codes.FEATURE_NOT_SUPPORTED
 
 

@@ -17,7 +17,7 @@ from catalog.pg.types import TEXT
 from catalog.results import Analysis, Basis, Relation, RelationKind, SnapshotRequest
 from catalog.session import journal_names, starred_merges
 from catalog.session.connections import CatalogSession
-from catalog.session.names import have_defaults, qualified, quoted
+from catalog.session.names import have_defaults, qualified, quoted, relation_name
 from catalog.statements.splitting import Statement, StatementKind, split
 from pgwire_gateway.planning import (
     filled_tables,
@@ -499,7 +499,7 @@ def _writing(
         reads = source_relations(query) & (plan.tables | plan.trees.keys() | journals.keys())
         if not reads:
             return replace(local, reason="no journaled table is read")
-        return _extracting(plan, query, relations)
+        return _extracting(catalog, plan, query, relations)
     if query.get("hasModifyingCTE"):
         return _thawing(plan, query, written & journaled)
     if command(query) in {Command.UPDATE, Command.DELETE}:
@@ -561,7 +561,9 @@ def _thawing(plan: Plan, query: Node, targets: Set[int]) -> Plan:
     return replace(plan, route=Route.THAW, target=top if top in targets else min(targets))
 
 
-def _extracting(plan: Plan, query: Node, relations: dict[int, Relation]) -> Plan:
+def _extracting(
+    catalog: CatalogSession, plan: Plan, query: Node, relations: dict[int, Relation]
+) -> Plan:
     """Plan a statement that writes tables of PostgreSQL, and reads journaled ones."""
     if (
         command(query) is not Command.INSERT
@@ -571,7 +573,12 @@ def _extracting(plan: Plan, query: Node, relations: dict[int, Relation]) -> Plan
     ):
         return replace(plan, route=Route.EXTRACT)
     target = relations[target_relation(query)]
-    return replace(plan, route=Route.FILL, filled=quoted(target.schema, target.name))
+    # What is known of a temporary table stays the same when it gets another name.
+    is_named = not target.is_temporary
+    filled = (
+        quoted(target.schema, target.name) if is_named else relation_name(catalog, target.relid)
+    )
+    return replace(plan, route=Route.FILL, filled=filled)
 
 
 def _returns_row_place(query: Node) -> bool:

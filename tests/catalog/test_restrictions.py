@@ -145,6 +145,12 @@ def test_the_first_conditions_move_alone() -> None:
             "SELECT a::text FROM x ORDER BY a",
         ),
         (
+            "SELECT FROM x ORDER BY a LIMIT 3",
+            "",
+            "x ORDER BY a LIMIT 3",
+            "SELECT FROM x ORDER BY a",
+        ),
+        (
             "SELECT *, 1 FROM x ORDER BY a LIMIT 3",
             "a b ?column?",
             "x ORDER BY a LIMIT 3",
@@ -163,6 +169,7 @@ def test_limits_move_where_rows_stay_rows(
     [
         ("SELECT *, f(a) FROM x ORDER BY 1 LIMIT 3", "a b f"),
         ("SELECT *, f(a) FROM x ORDER BY f LIMIT 3", "a b f"),
+        ("SELECT (f(a)).* FROM x ORDER BY c LIMIT 3", "c d"),
         ("SELECT a FROM x ORDER BY random() LIMIT 3", "a"),
         ("SELECT c AS a FROM x ORDER BY a LIMIT 3", "a"),
         ("SELECT a FROM x, y LIMIT 3", "a"),

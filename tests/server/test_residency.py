@@ -579,7 +579,10 @@ def test_another_table_made_of_many_rows_is_made_in_postgresql(
     assert client.run("SELECT coalesce(sum(v), 0) FROM t") == [
         (0 if query.endswith("NO DATA") else LOADED,)
     ]
-    if not kind:
+    if kind:
+        persistence = "SELECT relpersistence FROM pg_class WHERE oid = 't'::regclass"
+        assert client.run(persistence) == [("t",)]
+    else:
         assert client.state("t")[0] == "resident"
 
 
