@@ -128,14 +128,14 @@ def _of_table(laboratory: Laboratory, rows: int) -> Outcome:
     addresses = {"gateway": laboratory.gateway.address, "PostgreSQL": laboratory.postgres.address}
     with laboratory.connect_gateway() as gateway, laboratory.connect_postgres() as postgres:
         pair = _Pair(gateway, postgres, addresses)
-        compacted = _read_times(gateway, dataset)
+        alone = _read_times(gateway, dataset, "alone")
         judgements, samples = _statements(laboratory, pair, dataset)
         require_equal(gateway, postgres, CHECKED.format(table=dataset.table))
         rated, rates = _rates(laboratory, pair, dataset)
         beside = _beside_transfers(laboratory, pair, dataset)
         paced = _beside_transfers(laboratory, pair, dataset, PACE)
         changed = _condition_times(pair, dataset)
-        after = _after_changes(laboratory, pair, dataset)
+        compacted, after = _around_changes(laboratory, pair, dataset)
         if gateway.query(f"SELECT gateway.check('{dataset.table}')") != [("0",)]:
             raise AnswerError("hot rows differ from their journal")
         for client in (gateway, postgres):
@@ -155,16 +155,16 @@ def _of_table(laboratory: Laboratory, rows: int) -> Outcome:
         ),
         Judgement(
             "aggregate beside transfers ÷ alone",
-            beside[0].median / compacted.median,
+            beside[0].median / alone.median,
             BESIDE_AIM,
         ),
         Judgement(
             f"aggregate beside {PACE} transfers/s ÷ alone",
-            paced[0].median / compacted.median,
+            paced[0].median / alone.median,
             PACED_AIM,
         ),
     ]
-    measured = [*samples, *rates, *changed, compacted, *beside, *paced, after]
+    measured = [*samples, *rates, *changed, alone, *beside, *paced, compacted, after]
     size = f"{rows // 1_000_000} M rows"
     return Outcome(
         tuple(replace(judgement, name=f"{size}: {judgement.name}") for judgement in judgements),
@@ -370,16 +370,19 @@ def _beside_transfers(
     return found
 
 
-def _after_changes(laboratory: Laboratory, pair: _Pair, dataset: Dataset) -> Samples:
-    """Return how long a query over a compacted table takes after many changes of hot rows."""
+def _around_changes(
+    laboratory: Laboratory, pair: _Pair, dataset: Dataset
+) -> tuple[Samples, Samples]:
+    """Return how long a query takes of a compacted table, and right after changes of hot rows."""
     pair.gateway.query(f"VACUUM {dataset.table}")
+    compacted = _read_times(pair.gateway, dataset, "compacted")
     file = laboratory.directory / "script.sql"
     file.write_text(_transfer(dataset, ""))
     changes = max(CLIENTS, int(CHANGES * min(laboratory.scale, 1)))
     _rate(pair.addresses["gateway"], file, 0, transactions=changes // 2 // CLIENTS)
-    return _read_times(pair.gateway, dataset, "after hot changes")
+    return compacted, _read_times(pair.gateway, dataset, "after hot changes")
 
 
-def _read_times(gateway: Client, dataset: Dataset, label: str = "compacted") -> Samples:
+def _read_times(gateway: Client, dataset: Dataset, label: str) -> Samples:
     times = [gateway.time(READ.format(table=dataset.table)) for _ in range(READS + 1)]
     return milliseconds(f"gateway, aggregate, {label}", times[1:])

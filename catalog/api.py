@@ -26,7 +26,7 @@ from catalog.server.embedded import SUPERUSER, EmbeddedServer
 from catalog.server.keeper import Keeper
 from catalog.server.login import connect, options_of
 from catalog.server.migrations import migrate, require_bytewise_order
-from catalog.server.roles import Role, bootstrap, find_role, has_passwords, mock_secret
+from catalog.server.roles import Role, bootstrap, find_role, has_passwords, system_identifier
 from catalog.session.connections import CatalogSession
 
 MAINTENANCE_DATABASE = "postgres"
@@ -176,8 +176,12 @@ class Catalog:
 
     def mock_secret(self) -> bytes:
         """Return what makes roles without a password look like others."""
+        return self.system_identifier().encode()
+
+    def system_identifier(self) -> str:
+        """Return what no other cluster of databases has."""
         with self._maintaining() as administrator:
-            return mock_secret(administrator)
+            return system_identifier(administrator)
 
     # sessions -------------------------------------------------------------------------------------
 

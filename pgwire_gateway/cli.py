@@ -140,6 +140,7 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         help="most rows that PostgreSQL gets for a query that Spark cannot compute (1000000)",
     )
+    serve.add_argument("--extract-bytes", type=int, help="likewise in bytes (1 GB)")
     serve.add_argument("--hot-rows", type=int, help="most hot rows of a tiered table (100000)")
     serve.add_argument("--hot-age-s", type=float, help="rest after which rows go cold (300)")
     serve.add_argument(

@@ -90,6 +90,8 @@ class Config:
     """Small writes of tiered tables by other conditions than keys concern up to this many rows."""
     extract_rows: int = 1_000_000
     """For a query that Spark cannot compute as a whole PostgreSQL gets up to this many rows."""
+    extract_bytes: int = 1 << 30
+    """It gets no more bytes of them than this."""
     hot_rows: int = 100_000
     """A tiered table has about this many rows in PostgreSQL at most, that are being written."""
     hot_age_s: float = 300.0
@@ -247,6 +249,7 @@ _CONVERTERS: Mapping[str, Any] = {
     "upkeep_timeout_s": _not_negative,
     "thaw_rows": _natural,
     "extract_rows": _natural,
+    "extract_bytes": _natural,
     "hot_rows": _natural,
     "hot_age_s": float,
     "max_connections": _natural,

@@ -8,7 +8,12 @@ import logging
 from catalog.connection import contexts
 from catalog.errors import DATA_TYPE_NAME, CatalogUnavailableError, GatewayError
 from catalog.pg import sqlstate as codes
-from pgwire_gateway.messages.errors import FramingError, InvalidTextError, MalformedMessageError
+from pgwire_gateway.messages.errors import (
+    FramingError,
+    InvalidTextError,
+    MalformedMessageError,
+    UntranslatableTextError,
+)
 from pgwire_gateway.messages.responses import ErrorResponse
 
 logger = logging.getLogger(__name__)
@@ -35,6 +40,8 @@ def error_response(error: BaseException, severity: str = ERROR) -> ErrorResponse
     What is nested too deeply for us is 54001, as it is for PostgreSQL. What is not one of ours
     becomes XX000: its traceback goes to the log, not on the wire.
     """
+    if isinstance(error, UntranslatableTextError):
+        return _response(severity, codes.UNTRANSLATABLE_CHARACTER, str(error))
     if isinstance(error, InvalidTextError):
         return _response(severity, codes.CHARACTER_NOT_IN_REPERTOIRE, str(error))
     if isinstance(error, MalformedMessageError):

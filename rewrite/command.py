@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from catalog.pg.functions import PROCEDURES
 from catalog.pg.nodes import CmdType, MergeMatchKind, RTEKind
 from rewrite.tree import Node, walk
 
@@ -56,6 +57,12 @@ _NOTHING = CmdType.NOTHING
 def command(query: Node) -> Command:
     """Return what kind of query this is."""
     return Command(query.integer("commandType"))
+
+
+def functions_named(name: str) -> frozenset[int]:
+    """Return the OIDs of PostgreSQL's own functions of a name."""
+    start = f"{name}("
+    return frozenset(oid for oid, (_, told) in PROCEDURES.items() if told.startswith(start))
 
 
 def called_functions(query: Node) -> frozenset[int]:

@@ -33,8 +33,12 @@ class Function:
     @property
     def sql(self) -> str:
         """The statement that calls it."""
-        marks = ", ".join(f"${i + 1}" for i in range(len(self.parameter_oids)))
-        return f"SELECT pg_journal.{self.name}({marks})"
+        return f"SELECT {self.called(range(1, len(self.parameter_oids) + 1))}"
+
+    def called(self, numbers: Iterable[int]) -> str:
+        """Return the call as SQL, with the parameters of a statement that have these numbers."""
+        marks = ", ".join(f"${number}" for number in numbers)
+        return f"pg_journal.{self.name}({marks})"
 
 
 Call = tuple[Function, Sequence[bytes | None]]
@@ -83,7 +87,7 @@ PUBLISH: Final = Function("publish", (TEXT, OID, INT8, JSON))
 REPLACE: Final = Function("replace", (TEXT, OID, INT8, JSON, INT8_ARRAY, INT8, TEXT, INT8))
 RESERVE_IDENTITIES: Final = Function("reserve_identities", (TEXT, OID, INT8))
 EMPTIED: Final = Function("emptied", (TEXT, OID_ARRAY, OID_ARRAY, BOOL, BOOL))
-TRUNCATE: Final = Function("truncate", (TEXT, OID, INT8, JSON))
+TRUNCATE: Final = Function("truncate", (TEXT, OID, INT8, JSON, INT8))
 PENDING_CONSTRAINTS: Final = Function("pending_constraints", (TEXT,))
 SET_KEY: Final = Function("set_key", (TEXT, OID))
 SOUGHT_VALUES: Final = Function("sought_values", (TEXT,))
@@ -108,7 +112,7 @@ COMPUTED_HOLDERS: Final = Function("computed_holders", (TEXT, OID, OID, TEXT_ARR
 IS_LOADABLE: Final = Function("is_loadable", (TEXT, OID))
 BEGIN_LOAD: Final = Function("begin_load", (TEXT, OID))
 HOLD_CODE: Final = Function("hold_code", (TEXT,))
-# Python may convert what is in the client's encoding in another way than PostgreSQL.
+# The text of a client may have bytes that are none.
 CHECK_BODY: Final = Function("check_body", (TEXT, TEXT), is_covered=False)
 ASK_RESIDENCY: Final = Function("ask_residency", (TEXT, OID, TEXT))
 ASK_BOUND: Final = Function("ask_bound", (TEXT, OID, TEXT, TEXT))
@@ -149,9 +153,10 @@ _BASIS: Final = (
     f" pg_catalog.convert_to({EXECUTOR}, 'UTF8'), {TIME_OUTS}"
 )
 _EXPECTED: Final = Function("expect", (TEXT, INT8))
-"""What its code is for; what names stand for is in the client's encoding."""
+"""What its code is for; what names stand for may change meanwhile."""
 _TRUE: Final = frozenset({b"t", b"true"})
-_EXPECT: Final = "SELECT pg_journal.expect($1, $3, $4, pg_journal.named_resolution($2))"
+_EXPECT: Final = "pg_journal.expect($1, {0}, {1}, pg_journal.named_resolution({2}))"
+_EXPECT_OIDS: Final = (INT8, TEXT, TEXT_ARRAY)
 
 
 def array(numbers: Sequence[int]) -> bytes:
@@ -190,20 +195,33 @@ class Bookkeeping:
         return [_call(function.sql, function.parameter_oids, values, code)]
 
     def encoded(self, names: Iterable[str]) -> list[bytes]:
-        """Return names of relations, as SQL, in the client's encoding."""
-        return [self._backend.encode(name) for name in names]
+        """Return names of relations, as SQL, as arguments of calls."""
+        return [name.encode("utf-8", "surrogateescape") for name in names]
 
     def basis_steps(self, names: Sequence[bytes]) -> list[Step]:
         """Return the steps that tell the definitions, what names stand for, and time-outs."""
         code = partial(self._code, DEFINITIONS, ())
         return [_call(_BASIS, (TEXT, TEXT_ARRAY), (array_text(names),), code)]
 
-    def expect_steps(self, basis: Basis, names: Sequence[bytes]) -> list[Step]:
-        """Return the steps that fail with ``OUTDATED`` unless these names still have this basis."""
+    def expect_steps(
+        self, basis: Basis, names: Sequence[bytes], then: Call | None = None
+    ) -> list[Step]:
+        """Return the steps that fail with ``OUTDATED`` unless these names still have this basis.
+
+        The call `then`, if any, is made in the same statement, after the check; its answer is the
+        last column.
+        """
         definitions = str(basis.definitions).encode()
-        code = partial(self._code, _EXPECTED, (definitions,))
-        values = (array_text(names), definitions, basis.resolution.encode())
-        return [_call(_EXPECT, (TEXT, TEXT_ARRAY, INT8, TEXT), values, code)]
+        expected = partial(self._code, _EXPECTED, (definitions,))
+        values = (definitions, basis.resolution.encode(), array_text(names))
+        if then is None:
+            sql = f"SELECT {_EXPECT.format('$2', '$3', '$4')}"
+            return [_call(sql, (TEXT, *_EXPECT_OIDS), values, expected)]
+        function, others = then
+        oids = (TEXT, TEXT, *_EXPECT_OIDS, *function.parameter_oids[1:])
+        called = function.called((2, *range(6, len(oids) + 1)))
+        sql = f"SELECT {_EXPECT.format('$3', '$4', '$5')}, {called}"
+        return [_call(sql, oids, (*values, *others), expected, partial(self._code, *then))]
 
     def run_all(
         self,
@@ -231,20 +249,16 @@ class Bookkeeping:
             return None
         if oid == BOOL:
             return b"true" if value in _TRUE else b"false"
-        codec = self._backend.codec if not value.isascii() else "utf-8"
-        if codec == "utf-8":
-            return value
-        # What cannot be decoded PostgreSQL refuses.
-        return value.decode(codec, "surrogateescape").encode("utf-8", "surrogateescape")
+        return value
 
 
 def _call(
     sql: str,
     oids: tuple[int, ...],
     values: Sequence[bytes | None],
-    code: Callable[[], bytes],
+    *codes: Callable[[], bytes],
 ) -> Step:
-    return Query(sql, values, oids, result_format=1, internal=True, code=code)
+    return Query(sql, values, oids, result_format=1, internal=True, codes=codes)
 
 
 def basis_of(result: PGresult) -> Basis:
@@ -255,8 +269,8 @@ def basis_of(result: PGresult) -> Basis:
 
 
 def value_of(result: PGresult) -> bytes:
-    """Return the one value of a result."""
-    return bytes(result.get_value(0, 0) or b"")
+    """Return the one value of a result, the last one of a row."""
+    return bytes(result.get_value(0, result.nfields - 1) or b"")
 
 
 def values_of(result: PGresult) -> list[bytes]:

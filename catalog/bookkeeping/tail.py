@@ -46,9 +46,9 @@ def capture_steps(
 
 
 def answer_of(backend: Backend, result: PGresult, rows: Iterator[Row]) -> LocalResult:
-    """Return the answer of a statement whose rows have been taken from its result."""
+    """Return the answer of a client's statement whose rows have been taken from its result."""
     return LocalResult(
-        columns=backend.columns(result) or None,
+        columns=backend.columns(result, is_clients=True) or None,
         rows=rows,
         command_tag=backend.decode(result.command_status or b""),
     )
@@ -79,7 +79,7 @@ def drain(backend: Backend, calls: Bookkeeping, relid: int) -> DrainedRows:
             *calls.steps(bookkeeping.OPEN_DRAIN, str(relid).encode()),
         ]
     )
-    restored = [backend.decode(value or b"") for value in next(rows_of(saved[0]))]
+    restored = [(value or b"").decode() for value in next(rows_of(saved[0]))]
     attnums, row_bytes = json.loads(value_of(saved[-1]))
     return DrainedRows(tuple(attnums), _lines(backend, restored, chunk_rows(row_bytes)))
 

@@ -13,6 +13,7 @@ from catalog.connection.due_steps import DueSteps
 from catalog.connection.held_steps import HeldStep
 from catalog.connection.libpq_results import columns_of
 from catalog.connection.link import Link
+from catalog.connection.own_texts import is_in_utf8
 from catalog.connection.parameter_statuses import ParameterStatuses
 from catalog.connection.pipelines import Pipelines
 from catalog.connection.presence import Presence
@@ -22,6 +23,7 @@ from catalog.connection.streams import Streams
 from catalog.connection.turns import Turns
 from catalog.errors import CatalogError, CatalogUnavailableError
 from catalog.failpoints import Failpoint, reach
+from catalog.pg.text_codecs import UTF8
 from catalog.results import LocalResult, Notification, ResultColumn
 from catalog.server.closing import finish
 
@@ -75,6 +77,11 @@ class Backend:
         """Python's name of the client encoding."""
         return self._link.encoding.codec
 
+    @property
+    def is_converted(self) -> bool:
+        """Whether the server converts texts of the client."""
+        return self._link.encoding.is_converted
+
     def parameter_statuses(self) -> dict[str, str]:
         """Return every reported setting; the same mapping again until one changes."""
         return self._statuses.read() if self._link.is_used else self._statuses.known
@@ -87,9 +94,9 @@ class Backend:
         """Decode text of the server from the client encoding."""
         return self._link.encoding.decode(data)
 
-    def columns(self, result: PGresult) -> tuple[ResultColumn, ...] | None:
-        """Return the row description of a result, None when it has no columns to return."""
-        return columns_of(result, self.codec)
+    def columns(self, result: PGresult, *, is_clients: bool = False) -> tuple[ResultColumn, ...]:
+        """Return the row description of what a step has answered, of ours or of the client's."""
+        return columns_of(result, self.codec if is_clients else UTF8)
 
     # messages -------------------------------------------------------------------------------------
 
@@ -148,6 +155,8 @@ class Backend:
         if self._due.presses:
             return self.run_all([step])[-1]
         link = self._link
+        if link.encoding.is_converted and is_in_utf8(step):
+            return self.run_all([step])[-1]
         with link.lock:
             self._turns.take()
             link.send(step)
@@ -185,6 +194,10 @@ class Backend:
         Rows not fetched before the next request are dropped.
         """
         require_sendable([step])
+        if self._link.encoding.is_converted and is_in_utf8(step):
+            held = HeldStep(step)
+            result = self.run_all([step], held=held)[-1]
+            return self._streams.taken(result, held.rows)
         with self._link.lock:
             self._turns.take()
             return self._streams.open(step)

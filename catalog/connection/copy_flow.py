@@ -56,7 +56,7 @@ class CopyFlow:
     def end(self, error: str | None) -> str:
         """End a COPY FROM STDIN, or make it fail, and return the command tag."""
         link = self._link
-        message = None if error is None else link.encoding.encode(error)
+        message = None if error is None else error.encode(link.encoding.codec, "replace")
         while link.guard(link.connection.put_copy_end, message) == 0:
             link.flush()
         link.flush()

@@ -120,7 +120,7 @@ def describe(backend: Backend, name: str) -> Analysis:
 def describe_portal(backend: Backend, name: str) -> tuple[tuple[ResultColumn, ...], int]:
     """Describe a portal of the backend's own: its columns, and the format code of the rows."""
     result = backend.run(DescribePortal(name))
-    return backend.columns(result) or (), result.fformat(0) if result.nfields else 0
+    return backend.columns(result), result.fformat(0) if result.nfields else 0
 
 
 def _analysis(backend: Backend, result: PGresult, tree: str | None) -> Analysis:

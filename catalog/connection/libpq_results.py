@@ -8,9 +8,14 @@ from psycopg.pq.abc import PGresult
 
 from catalog.results import ResultColumn, Row
 
-CHUNK_ROWS: Final = 100
-"""Rows libpq collects before it hands them over; few, as each may be long."""
+CHUNK_ROWS: Final = 25
+"""Rows libpq collects before it hands them over; few, as each may be many megabytes.
 
+More at a time would cost no less.
+"""
+
+_MOST_ROWS: Final = 100
+"""Rows that are known to be short are taken so many at a time."""
 _CHUNK_BYTES: Final = 4 << 20
 
 OK: Final = frozenset(
@@ -26,7 +31,7 @@ OK: Final = frozenset(
 
 def chunk_rows(row_bytes: int) -> int:
     """Return how many rows of at most so many bytes are to be taken at a time."""
-    return min(max(_CHUNK_BYTES // max(row_bytes, 1), 1), CHUNK_ROWS)
+    return min(max(_CHUNK_BYTES // max(row_bytes, 1), 1), _MOST_ROWS)
 
 
 def rows_of(result: PGresult) -> Iterator[Row]:

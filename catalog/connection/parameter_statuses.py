@@ -42,11 +42,13 @@ class ParameterStatuses:
         """Return every reported setting; the same mapping again until one changes."""
         values = [self._connection.parameter_status(name) for name in _REPORTED_BYTES]
         if values != self._values:
-            codec = self._encoding.codec
-            self._values = values
+            # PostgreSQL does not report a value anew because the client has another encoding now.
+            before = dict(zip(_REPORTED, self._values, strict=False))
+            known = self.known
             self.known = {
-                name: value.decode(codec, "surrogateescape")
+                name: known[name] if before.get(name) == value else self._encoding.decode(value)
                 for name, value in zip(_REPORTED, values, strict=True)
                 if value is not None
             }
+            self._values = values
         return self.known

@@ -62,7 +62,11 @@ class Presence:
         except CatalogError:
             self._pipelines.run(_leaving(status))
             return False
-        link.send_text(_sleeping(text))
+        # The client may have had another encoding when it sent the text.
+        shown = text[:_SHOWN]
+        if link.encoding.is_converted:
+            shown = shown.encode(link.encoding.codec, "replace").decode(link.encoding.codec)
+        link.send_text(_sleeping(shown))
         self.status = status
         link.flush()
         return True

@@ -23,6 +23,8 @@ ADMINISTRATOR: Final[Mapping[str, str]] = {
     "TimeZone": "UTC",
     "bytea_output": "hex",
     "extra_float_digits": "1",
+    # A PostgreSQL of others may know XML: not each value is a document.
+    "xmloption": "content",
     "default_transaction_read_only": "off",
     "default_transaction_isolation": "read committed",
     "default_transaction_deferrable": "off",

@@ -27,12 +27,14 @@ class Query:
     nested_loops: bool = True
     """False where each subquery has to run once: PostgreSQL is kept from running it for each row of
     another relation."""
-    code: Callable[[], bytes] | None = None
-    """Makes one more value, the first one, whenever the step is sent."""
+    codes: Sequence[Callable[[], bytes]] = ()
+    """Each makes one more value, before the others, whenever the step is sent."""
+    is_clients: bool = False
+    """Whether text, values and rows are the client's, in its encoding; else they are in UTF-8."""
 
     def sent_values(self) -> list[bytes | None]:
         """Return the values to be sent this time."""
-        return list(self.values) if self.code is None else [self.code(), *self.values]
+        return [*(make() for make in self.codes), *self.values]
 
     @property
     def is_plain(self) -> bool:
@@ -79,6 +81,8 @@ class Execute:
     formats: Sequence[int] = ()
     result_format: int = 0
     internal: bool = False
+    is_clients: bool = False
+    """Whether values and rows are the client's, in its encoding; else they are in UTF-8."""
 
     def value_formats(self) -> list[int] | None:
         """Return the format code of each value; None when all are text."""

@@ -9,6 +9,7 @@ from catalog.connection.libpq_results import CHUNK_ROWS, OK, columns_of, rows_of
 from catalog.connection.link import Link
 from catalog.connection.steps import Execute, Query, Step
 from catalog.connection.turns import Turns
+from catalog.pg.text_codecs import UTF8
 from catalog.results import LocalResult, Row
 
 
@@ -55,6 +56,16 @@ class Streams:
             answer.rows = self._rows(first, answer, step)
         return answer
 
+    def taken(self, result: PGresult, rows: Iterator[Row]) -> LocalResult:
+        """Return the answer of a step of our own, whose rows have been taken."""
+        has_rows = result.status in {pq.ExecStatus.TUPLES_OK, pq.ExecStatus.TUPLES_CHUNK}
+        return LocalResult(
+            columns=columns_of(result, UTF8) if has_rows else None,
+            rows=rows,
+            format_code=result.fformat(0) if has_rows and result.nfields else 0,
+            command_tag=(result.command_status or b"").decode(),
+        )
+
     def _rows(self, result: PGresult | None, answer: LocalResult, step: Step) -> Iterator[Row]:
         link, turns = self._link, self._turns
         try:
@@ -66,6 +77,8 @@ class Streams:
                 if result.command_status:
                     answer.command_tag = link.encoding.decode(result.command_status)
                 yield from rows_of(result)
+                # Its rows may be long, and go before others come.
+                result = None
                 with link.lock:
                     if turns.is_unread(answer):
                         result = link.fetch()

@@ -11,11 +11,14 @@ from catalog.connection.libpq_results import chunk_rows
 from catalog.errors import CatalogError
 from catalog.model import TableSnapshot
 from catalog.pg.sqlstate import SERIALIZATION_FAILURE, UNDEFINED_TABLE
-from catalog.pg.types import INT8, JSON, OID
+from catalog.pg.types import INT4, INT8, JSON, OID
 from catalog.results import RelationKind, SnapshotRequest
 from catalog.session.connections import CatalogSession
 from catalog.session.names import qualified, relation_oids
 from catalog.statements.splitting import RelationName
+
+KeyTexts = tuple[str, ...]
+"""Values of a key as PostgreSQL's texts."""
 
 RESIDENT: Final = "resident"
 
@@ -392,10 +395,10 @@ def answered_keys(session: CatalogSession, relid: int) -> list[tuple[str, ...]] 
     return None if text is None else [tuple(key) for key in json.loads(text)]
 
 
-def differing_keys(session: CatalogSession, relid: int, most: int) -> int:
-    """Compare some hot keys, chosen at random, with the journal; return how many differ.
+def differing_keys(session: CatalogSession, relid: int, most: int) -> list[KeyTexts]:
+    """Compare some hot keys, chosen at random, with the journal; return those that differ.
 
-    A row whose newest version may be in files is left out.
+    A row whose newest version may be in files is left out, see :func:`filed_keys`.
     """
     result = session.execute_parameters(
         "SELECT pg_journal.check_hot($1, $2)",
@@ -403,7 +406,58 @@ def differing_keys(session: CatalogSession, relid: int, most: int) -> int:
         parameter_oids=[OID, INT8],
     )
     ((found,),) = result.rows
-    return int(found or b"0")
+    return [] if found is None else [tuple(key) for key in json.loads(found)]
+
+
+@dataclass(frozen=True, slots=True)
+class FiledKeys:
+    """Keys that PostgreSQL answers for, and whose rows are in files."""
+
+    keys: tuple[KeyTexts, ...]
+    unfit: frozenset[KeyTexts]
+    """Those with rows in PostgreSQL that no file can hold."""
+    held: list[list[Any]]
+    """The other rows in PostgreSQL, in transfer forms of the columns, as in a tail."""
+    tail: list[list[Any]]
+    """The newest row versions that the tail has of them, likewise."""
+    mark: int | None
+    """The version number that has ended all rows before it, in microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeySample:
+    """Which keys are to be looked at."""
+
+    most: int
+    """How many, chosen at random."""
+    most_bytes: int
+    """Rows of more bytes are left out."""
+    part: int = 0
+    """Which part of all keys they are of."""
+    parts: int = 1
+    """How many parts there are."""
+
+
+def filed_keys(session: CatalogSession, relid: int, sample: KeySample) -> FiledKeys | None:
+    """Return some keys whose newest version may be in files; None for none.
+
+    Args:
+        session: An administrator's, in a transaction of one snapshot.
+        relid: A tiered table with hot rows, or a resident one with a key.
+        sample: Which ones.
+    """
+    numbers = (relid, sample.most, sample.most_bytes, sample.part, sample.parts)
+    result = session.execute_parameters(
+        "SELECT pg_journal.filed_keys($1, $2, $3, $4, $5)",
+        [str(number).encode() for number in numbers],
+        parameter_oids=[OID, INT8, INT8, INT4, INT4],
+    )
+    ((found,),) = result.rows
+    if found is None:
+        return None
+    told = json.loads(found)
+    keys, unfit = (tuple(tuple(key) for key in told[name]) for name in ("keys", "unfit"))
+    return FiledKeys(keys, frozenset(unfit), told["held"], told["tail"], told["mark"])
 
 
 def silence_triggers(session: CatalogSession) -> None:

@@ -4,9 +4,9 @@
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 
@@ -62,6 +62,40 @@ ENUMS: Final = {
 }
 """Enumerations of the parser's nodes by header, with what their members' names have in common."""
 
+_CONVERTERS: Final = """
+CREATE FUNCTION pg_temp.letters(data bytea, encoding name) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN convert_from(data, encoding);
+EXCEPTION WHEN untranslatable_character OR character_not_in_repertoire THEN
+    RETURN NULL;
+END $$;
+CREATE FUNCTION pg_temp.octets(letters text, encoding name) RETURNS bytea LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN convert_to(letters, encoding);
+EXCEPTION WHEN untranslatable_character OR character_not_in_repertoire THEN
+    RETURN NULL;
+END $$;
+"""
+_SINGLE_BYTE: Final = """
+SELECT pg_encoding_to_char(e)::text
+  FROM generate_series(0, 100) e
+ WHERE pg_encoding_to_char(e) NOT IN ('', 'SQL_ASCII') AND pg_encoding_max_length(e) = 1
+ ORDER BY e
+"""
+_UNDEFINED: Final = "\ufffe"
+"""What Python's tables have for bytes that stand for nothing."""
+
+CODECS: Final = {
+    "BIG5": "big5",
+    "EUC_CN": "gb2312",
+    "EUC_JP": "euc_jp",
+    "GB18030": "gb18030",
+    "GBK": "gbk",
+    "SJIS": "cp932",
+    "UHC": "cp949",
+}
+"""Encodings of several bytes, and those of Python's codecs that differ least from PostgreSQL."""
+
 _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 _FRAME_OPTION: Final = re.compile(r"#define FRAMEOPTION_(\w+)\s+(0x[0-9A-F]+)")
 _SQLSTATE: Final = re.compile(
@@ -80,6 +114,7 @@ def texts(url: str) -> dict[str, str]:
         )
         headers = Path(str(directory))
         return {
+            "encodings.py": _encodings(connection),
             "types.py": _types(connection),
             "functions.py": _functions(connection),
             "nodes.py": _nodes(connection, headers),
@@ -192,6 +227,132 @@ def _members(text: str, name: str, common: str) -> Iterable[tuple[str, int]]:
             value = int(given, 0) if given.strip() else value + 1
             short = member.strip().removeprefix(common).removesuffix(common)
             yield re.sub(r"(?<=[a-z])(?=[A-Z])", "_", short).upper(), value
+
+
+def _encodings(connection: psycopg.Connection) -> str:
+    connection.execute(_CONVERTERS.encode())
+    lines = ["from typing import Final", "", "SINGLE_BYTE: Final[dict[str, str]] = {"]
+    for (name,) in connection.execute(_SINGLE_BYTE).fetchall():
+        found = letters(connection, name, (bytes([byte]) for byte in range(128, 256)))
+        text = "".join(letter or _UNDEFINED for letter in found.values())
+        lines += [f'    "{name}": (', *_wrapped(_escaped(text), " " * 8), "    ),"]
+    lines += [
+        "}",
+        '"""What the bytes from 128 on stand for, by encoding; U+FFFE where that is nothing."""',
+        "",
+        "# fmt: off",
+        "MULTIBYTE: Final[dict[str, tuple[str, str, str, str, str, str, str]]] = {",
+    ]
+    for name, codec in CODECS.items():
+        lines += [f'    "{name}": (', f'        "{codec}",']
+        for words in _amendments(connection, name, codec):
+            between = "" if words and words[0][0] == "\\" else " "
+            lines += ["        (", *_wrapped(words, " " * 12, between), "        ),"]
+        lines.append("    ),")
+    lines += [
+        "}",
+        '"""Encodings of several bytes: the nearest one of Python\'s codecs, and how they differ.',
+        "",
+        "First and last of the characters that PostgreSQL does not know; characters that it",
+        "encodes otherwise, and how, in hexadecimal; what it decodes otherwise, and to what,",
+        "U+FFFE where that is nothing; and what Python makes of the sequences of these.",
+        '"""',
+        "# fmt: on",
+    ]
+    return _module(connection, "PostgreSQL's encodings other than UTF8. Pure data.", lines)
+
+
+def letters(
+    connection: psycopg.Connection, encoding: str, sequences: Iterable[bytes]
+) -> dict[bytes, str | None]:
+    """Return what sequences of bytes stand for; None where they stand for nothing.
+
+    `_CONVERTERS` are to be there.
+    """
+    sql = "SELECT s, pg_temp.letters(s, %s) FROM unnest(%s::bytea[]) s"
+    rows = connection.execute(sql, [encoding, list(sequences)])
+    return {bytes(sequence): text for sequence, text in rows}
+
+
+def octets(
+    connection: psycopg.Connection, encoding: str, characters: Iterable[str]
+) -> dict[str, bytes | None]:
+    """Return how characters are encoded; None for those that an encoding does not have."""
+    sql = "SELECT s, pg_temp.octets(s, %s) FROM unnest(%s::text[]) s"
+    rows = connection.execute(sql, [encoding, list(characters)])
+    return {text: None if data is None else bytes(data) for text, data in rows}
+
+
+CHARACTERS: Final = [chr(code) for code in (*range(128, 0xD800), *range(0xE000, 0x10000))]
+"""All characters of the Basic Multilingual Plane but those of ASCII."""
+
+
+def sequences(encoding: str) -> list[bytes]:
+    """Return all sequences of bytes that one character of an encoding can be."""
+    found = [bytes([byte]) for byte in range(128, 256)]
+    found += [bytes([lead, next_]) for lead in range(128, 256) for next_ in range(0x21, 256)]
+    if encoding == "EUC_JP":
+        trail = range(0xA1, 0xFF)
+        found += [bytes([0x8F, second, third]) for second in trail for third in trail]
+    return found
+
+
+def _amendments(connection: psycopg.Connection, name: str, codec: str) -> tuple[list[str], ...]:
+    """Return how an encoding differs from one of Python's codecs."""
+    encoded, unknown = {}, []
+    for letter, data in octets(connection, name, CHARACTERS).items():
+        if data != _tried(letter, str.encode, codec):
+            if data is None:
+                unknown.append(ord(letter))
+            else:
+                encoded[letter] = data
+    decoded, suspects = {}, set()
+    for data, text in letters(connection, name, sequences(name)).items():
+        theirs = _tried(data, bytes.decode, codec)
+        if text == theirs or len(text or " ") != 1 or len(theirs or " ") != 1:
+            continue
+        # What stands for a character that PostgreSQL does not know needs no mention.
+        if text is not None or theirs is None or ord(theirs) not in unknown:
+            decoded[data] = text or _UNDEFINED
+            suspects.add(theirs or "")
+    return (
+        _escaped("".join(chr(code) for pair in _ranges(unknown) for code in pair)),
+        _escaped("".join(encoded)),
+        [data.hex() for data in encoded.values()],
+        [data.hex() for data in decoded],
+        _escaped("".join(decoded.values())),
+        _escaped("".join(sorted(suspects))),
+    )
+
+
+def _ranges(codes: Iterable[int]) -> list[list[int]]:
+    """Return the first and the last one of numbers that follow each other."""
+    found: list[list[int]] = []
+    for code in sorted(codes):
+        if found and code == found[-1][1] + 1:
+            found[-1][1] = code
+        else:
+            found.append([code, code])
+    return found
+
+
+def _tried(value: Any, convert: Callable[[Any, str], Any], codec: str) -> Any:
+    try:
+        return convert(value, codec)
+    except UnicodeError:
+        return None
+
+
+def _escaped(text: str) -> list[str]:
+    return [f"\\u{ord(letter):04x}" for letter in text]
+
+
+def _wrapped(words: Sequence[str], indent: str, between: str = "") -> Iterable[str]:
+    """Yield lines of string literals that make up a text."""
+    for at in range(0, max(len(words), 1), 12):
+        part = words[at : at + 12]
+        after = between if at + 12 < len(words) else ""
+        yield f'{indent}"{between.join(part)}{after}"'
 
 
 def _sqlstates(connection: psycopg.Connection, headers: Path) -> str:

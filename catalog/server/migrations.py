@@ -4,8 +4,8 @@ What holds data is migrated: the numbered files of ``catalog/sql/tables`` are ap
 once per database. One that has been applied must stay as it was: its digest is kept, and a database
 made by another text of it is refused. What holds none is replaced: the files of
 ``catalog/sql/functions`` are applied as a whole wherever their digest is another than the one that
-is noted. All of that is one transaction under an advisory lock, so that gateways starting together
-do not meet; where nothing has changed it is one query.
+is noted. All of that is one transaction that has locked a row of PostgreSQL's own, so that gateways
+starting together do not meet; where nothing has changed it is one query.
 
 Gateways with other functions cannot share a database at the same time. While one of them has
 sessions there, another one is refused; the key that proves calls is drawn anew with the functions,
@@ -27,7 +27,13 @@ from catalog.pg import sqlstate
 
 _SQL: Final = resources.files("catalog").joinpath("sql")
 
-_LOCK: Final = 0x70677769  # "pgwi"
+_TAKE_TURN: Final = "SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'pg_catalog' FOR UPDATE"
+"""Waits for others that bring the database up to date, for as long as they take.
+
+The row is there before the bookkeeping is, and no role can lock it: that takes a right to change
+the system's catalogs. Advisory locks are anybody's, and a lock on a table would wait for an ANALYZE
+of the database's owner, which keeps its own until the transaction ends.
+"""
 
 SUBJECTS: Final = (
     "layout",
@@ -193,7 +199,7 @@ def _update(connection: psycopg.Connection[tuple[object, ...]]) -> None:
     connection.execute("SET LOCAL client_min_messages = warning")
     # What is done here is no definition of a user's, and functions may be earlier ones.
     connection.execute("SET LOCAL event_triggers = off")
-    connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+    connection.execute(_TAKE_TURN)
     connection.execute(
         "SELECT set_config('lock_timeout', %s, true)", [f"{round(_PATIENCE_S * 1000)}ms"]
     )

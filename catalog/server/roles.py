@@ -77,7 +77,7 @@ def has_passwords(administrator: "psycopg.Connection[tuple[object, ...]]") -> bo
     )
 
 
-def mock_secret(administrator: "psycopg.Connection[tuple[object, ...]]") -> bytes:
-    """Return what salts of roles without a password are made of: the same after each start."""
+def system_identifier(administrator: "psycopg.Connection[tuple[object, ...]]") -> str:
+    """Return what no other cluster of databases has: the same after each start."""
     row = administrator.execute("SELECT system_identifier FROM pg_control_system()").fetchone()
-    return str(row[0] if row else "").encode()
+    return str(row[0] if row else "")

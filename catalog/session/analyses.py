@@ -4,6 +4,7 @@ Types, names, trees, privileges and plans; of journals it tells nothing.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from catalog.bookkeeping import moments
 from catalog.bookkeeping.calls import Bookkeeping, value_of
@@ -12,8 +13,17 @@ from catalog.connection import describe
 from catalog.connection.backend import Backend
 from catalog.connection.steps import Close, Query, Step
 from catalog.errors import CatalogError
+from catalog.pg import types
 from catalog.results import Analysis, Basis, ResultColumn
 from catalog.session.transactions import CatalogTransaction, unlocked
+
+_TEXTLESS: Final = frozenset(
+    {
+        *(types.INT2, types.INT4, types.INT8, types.OID, types.FLOAT4, types.FLOAT8, types.NUMERIC),
+        *(types.DATE, types.TIMESTAMP, types.TIMESTAMPTZ, types.UUID, types.BYTEA),
+    }
+)
+"""Types whose binary form has no text in it."""
 
 
 class Analyses:
@@ -107,16 +117,32 @@ class Analyses:
             CatalogError: What PostgreSQL finds wrong with the statement.
         """
         command = "EXPLAIN (FORMAT JSON) "
-        steps: list[Step] = [Query(command + sql, values, parameter_oids, formats)]
+        # PostgreSQL knows the encoding of values only if they are in the client's.
+        is_clients = self._backend.is_converted and self._has_texts(values, parameter_oids, formats)
+        explained = Query(command + sql, values, parameter_oids, formats, is_clients=is_clients)
+        steps: list[Step] = [explained]
         place = 0
         if self._backend.transaction_status == "T":
             steps, place = unlocked(steps), 1
         try:
-            return value_of(self._calls.run_all(steps)[place])
+            plan = value_of(self._calls.run_all(steps)[place])
+            return plan.decode(self._backend.codec).encode() if is_clients else plan
         except CatalogError as error:
             if error.position is not None:
                 error.position = max(error.position - len(command), 1)
             raise
+
+    @staticmethod
+    def _has_texts(
+        values: Sequence[bytes | None], oids: Sequence[int], formats: Sequence[int]
+    ) -> bool:
+        """Return whether values have letters that are not ASCII."""
+        codes = formats if len(formats) == len(values) else [*formats, 0][:1] * len(values)
+        given = [*oids, *[0] * len(values)]
+        return any(
+            value is not None and not value.isascii() and not (code and type_oid in _TEXTLESS)
+            for value, code, type_oid in zip(values, codes, given, strict=False)
+        )
 
     def check_steps(self, sql: str | None, prepared: str | None) -> list[Step]:
         """Return the steps that check a statement's privileges; none where there is no statement.

@@ -105,12 +105,23 @@ class CatalogSession:
     # statements -----------------------------------------------------------------------------------
 
     def execute(
-        self, sql: str, *, result_format: int = 0, chunk_rows: int | None = None
+        self,
+        sql: str,
+        *,
+        result_format: int = 0,
+        chunk_rows: int | None = None,
+        is_own: bool = False,
     ) -> LocalResult:
-        """Run one statement without parameters; its rows are taken so many at a time."""
-        return self._stream(Query(sql, result_format=result_format, chunk_rows=chunk_rows))
+        """Run one statement without parameters; its rows are taken so many at a time.
 
-    def execute_parameters(
+        They are in the client's encoding, those of a statement of our own in UTF-8.
+        """
+        query = Query(
+            sql, result_format=result_format, chunk_rows=chunk_rows, is_clients=not is_own
+        )
+        return self._stream(query)
+
+    def execute_parameters(  # noqa: PLR0913 - as many as Bind has
         self,
         sql: str,
         values: Sequence[bytes | None],
@@ -118,9 +129,14 @@ class CatalogSession:
         parameter_oids: Sequence[int] = (),
         formats: Sequence[int] = (),
         result_format: int = 0,
+        is_own: bool = False,
     ) -> LocalResult:
-        """Run one statement with parameters without naming it."""
-        return self._stream(Query(sql, values, parameter_oids, formats, result_format))
+        """Run one statement with parameters without naming it.
+
+        Values and rows are in the client's encoding, those of a statement of our own in UTF-8.
+        """
+        query = Query(sql, values, parameter_oids, formats, result_format, is_clients=not is_own)
+        return self._stream(query)
 
     def execute_prepared(
         self,
@@ -129,8 +145,8 @@ class CatalogSession:
         formats: Sequence[int] = (),
         result_format: int = 0,
     ) -> LocalResult:
-        """Run a prepared statement."""
-        return self._stream(Execute(name, values, formats, result_format))
+        """Run a prepared statement, in the client's encoding."""
+        return self._stream(Execute(name, values, formats, result_format, is_clients=True))
 
     def canonical_parameters(
         self,
@@ -146,7 +162,8 @@ class CatalogSession:
             part = slice(start, start + _MOST_COLUMNS)
             marks = ", ".join(f"${i + 1}" for i in range(len(values[part])))
             codes = formats[part] if len(formats) > 1 else formats
-            query = Query(f"SELECT {marks}", values[part], parameter_oids[part], codes, 1)
+            oids = parameter_oids[part]
+            query = Query(f"SELECT {marks}", values[part], oids, codes, 1, is_clients=True)
             result = self._backend.run(query)
             canonical += [result.get_value(0, i) for i in range(result.nfields)]
         return canonical

@@ -174,9 +174,9 @@ class JournalWrites:
                 was there before.
         """
         insert = (
-            Execute(sql, values, formats, result_format)
+            Execute(sql, values, formats, result_format, is_clients=True)
             if prepared
-            else Query(sql, values, parameter_oids, formats, result_format)
+            else Query(sql, values, parameter_oids, formats, result_format, is_clients=True)
         )
         began = self._transaction.is_idle
         before = self._transaction.begin_steps()
@@ -225,8 +225,7 @@ class JournalWrites:
             CatalogError: PostgreSQL's own errors.
         """
         steps = self._transaction.begin_steps()
-        steps += self._expect_steps(basis, named)
-        steps += self._calls.steps(call[0], *call[1])
+        steps += self._expect_steps(basis, named, call)
         place = len(steps) - 1
         steps.append(moments.LIMITS)
         with self._transaction.undoing(began=began):
@@ -273,17 +272,15 @@ class JournalWrites:
         """
         steps = self._transaction.begin_steps()
         steps += commands(f"SAVEPOINT {STEP_GUARD}") if guarded else []
-        expect = self._expect_steps(basis, named)
-        steps += expect
-        places, place = [], 0
-        for function, values in before:
-            steps += self._calls.steps(function, *values)
-            places.append(len(steps) - 1)
+        places, place, named = [], 0, tuple(named)
+        for number, call in enumerate(before or [None]):
+            steps += self._expect_steps(None if number else basis, named, call)
+            places += [] if call is None else [len(steps) - 1]
         if step is not None:
             joined = _JOINS if isinstance(step, Query) and not step.nested_loops else ()
             steps += joined[:1]
             place = len(steps)
-            steps += [step, *joined[1:], *expect[-1:]]
+            steps += [step, *joined[1:], *self._expect_steps(basis, named)]
         for function, values in after:
             steps += self._calls.steps(function, *values)
             places.append(len(steps) - 1)
@@ -304,8 +301,13 @@ class JournalWrites:
             return None, answers
         return tail.answer_of(self._backend, results[place], held.rows), answers
 
-    def _expect_steps(self, basis: Basis | None, names: Iterable[str]) -> list[Step]:
-        return self._calls.expect_steps(basis, self._calls.encoded(names)) if basis else []
+    def _expect_steps(
+        self, basis: Basis | None, named: Iterable[str], then: Call | None = None
+    ) -> list[Step]:
+        """Return the steps that fail unless names have a basis, if any, and make a call."""
+        if basis is None:
+            return self._calls.steps(then[0], *then[1]) if then else []
+        return self._calls.expect_steps(basis, self._calls.encoded(named), then)
 
     def _lock_steps(
         self, relids: Sequence[int], command: str, checked: Sequence[int], when_hot: bytes

@@ -136,16 +136,26 @@ class Journals:
         relids: list[int] | None = json.loads(self._calls.call(bookkeeping.EMPTIED, *said))
         return relids
 
-    def truncate(self, relid: int, version: int, ended: Sequence[Segment]) -> None:
+    def truncate(
+        self, relid: int, version: int, ended: Sequence[Segment], *, tail_read: int
+    ) -> None:
         """Leave a table without current rows; what it had becomes history.
 
         Args:
             relid: The table, locked by `JournalWrites.begin_write`.
             version: What that returned for it.
             ended: The row versions of the tail, and tombstones of all current rows.
+            tail_read: How many row versions of the tail were read for them.
+
+        Raises:
+            CatalogError: XX001 when the tail has other row versions than were read.
         """
         self._calls.call(
-            bookkeeping.TRUNCATE, _number(relid), _number(version), encode_segments(ended)
+            bookkeeping.TRUNCATE,
+            _number(relid),
+            _number(version),
+            encode_segments(ended),
+            _number(tail_read),
         )
         reach(Failpoint.PUBLISHED)
 

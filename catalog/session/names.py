@@ -112,8 +112,7 @@ def tables_of_missing(
     Both are given as SQL and looked up along the search path.
     """
     arrays = [
-        json.dumps(list(texts)).encode(session.codec, "surrogateescape")
-        for texts in (missing, tables)
+        json.dumps(list(texts)).encode("utf-8", "surrogateescape") for texts in (missing, tables)
     ]
     result = session.execute_parameters(
         "SELECT CASE WHEN pg_catalog.to_regclass(m) IS NULL"
@@ -123,6 +122,7 @@ def tables_of_missing(
         " ORDER BY o",
         arrays,
         parameter_oids=[JSON, JSON],
+        is_own=True,
     )
     return [int(row[0] or b"0") for row in result.rows]
 
@@ -137,6 +137,7 @@ def lockable(session: CatalogSession, relids: Sequence[int]) -> list[int]:
         " OR pg_catalog.has_table_privilege(c.oid, 'UPDATE, DELETE, TRUNCATE, MAINTAIN'))",
         [("{" + ",".join(map(str, relids)) + "}").encode()],
         parameter_oids=[OID_ARRAY],
+        is_own=True,
     )
     return [int(row[0] or b"0") for row in result.rows]
 
@@ -147,8 +148,9 @@ def tables_in(session: CatalogSession, schemas: Sequence[str]) -> list[int]:
         "SELECT c.oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n"
         " ON n.oid = c.relnamespace WHERE c.relkind = 'r'"
         " AND n.nspname IN (SELECT pg_catalog.json_array_elements_text($1))",
-        [json.dumps(list(schemas)).encode(session.codec, "surrogateescape")],
+        [json.dumps(list(schemas)).encode("utf-8", "surrogateescape")],
         parameter_oids=[JSON],
+        is_own=True,
     )
     return [int(row[0] or b"0") for row in result.rows]
 
@@ -156,12 +158,13 @@ def tables_in(session: CatalogSession, schemas: Sequence[str]) -> list[int]:
 def relation_oids(session: CatalogSession, named: Sequence[RelationName]) -> list[int]:
     """Return the OID of each relation as the session's search path finds it, else 0."""
     listed = [qualified(name) for name in named]
-    encoded = json.dumps(listed).encode(session.codec, "surrogateescape")
+    encoded = json.dumps(listed).encode("utf-8", "surrogateescape")
     result = session.execute_parameters(
         "SELECT pg_catalog.to_regclass(n)::pg_catalog.oid"
         " FROM pg_catalog.json_array_elements_text($1) WITH ORDINALITY a(n, o) ORDER BY o",
         [encoded],
         parameter_oids=[JSON],
+        is_own=True,
     )
     return [int(row[0] or b"0") for row in result.rows]
 
@@ -179,8 +182,8 @@ def view_query(session: CatalogSession, relid: int) -> str:
 
 def current_schema(session: CatalogSession) -> str:
     """Return the schema that a table without one is created in."""
-    ((schema,),) = session.execute("SELECT pg_catalog.current_schema()").rows
-    return (schema or b"").decode(session.codec)
+    (schema,) = _texts(session, "SELECT pg_catalog.current_schema()", TEXT)
+    return schema
 
 
 def is_in_current_schema(session: CatalogSession, relid: int) -> bool:
@@ -229,13 +232,11 @@ def cut_table(
         " AND CASE WHEN $2 = '' THEN pg_catalog.pg_table_is_visible(c.oid)"
         " ELSE c.relnamespace = pg_catalog.to_regnamespace(pg_catalog.quote_ident($2)) END",
         [
-            *(
-                text.encode(session.codec, "surrogateescape")
-                for text in (missing, schema or "", cut)
-            ),
+            *(text.encode("utf-8", "surrogateescape") for text in (missing, schema or "", cut)),
             str(most_bytes).encode(),
         ],
         parameter_oids=[TEXT] * 4,
+        is_own=True,
     )
     found = [int(row[0] or b"0") for row in result.rows]
     return found[0] if len(found) == 1 else 0
@@ -274,6 +275,12 @@ def columns_with_defaults(session: CatalogSession, relid: int) -> set[int]:
     return set(map(int, _texts(session, sql, OID, str(relid))))
 
 
+def encoding(session: CatalogSession, name: str) -> str:
+    """Return PostgreSQL's own name of an encoding, which has several."""
+    sql = "SELECT pg_catalog.pg_encoding_to_char(pg_catalog.pg_char_to_encoding($1))"
+    return _texts(session, sql, TEXT, name)[0]
+
+
 def collation(session: CatalogSession, oid: int) -> str:
     """Return the name of a collation, its OID when it is gone."""
     sql = "SELECT collname FROM pg_catalog.pg_collation WHERE oid = $1"
@@ -308,9 +315,11 @@ def relation_name(session: CatalogSession, relid: int) -> str:
         "SELECT n.nspname, c.relname FROM pg_catalog.pg_class c"
         " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1"
     )
-    result = session.execute_parameters(sql, [str(relid).encode()], parameter_oids=[OID])
+    result = session.execute_parameters(
+        sql, [str(relid).encode()], parameter_oids=[OID], is_own=True
+    )
     ((schema, name),) = list(result.rows)
-    return quoted(*((part or b"").decode(session.codec) for part in (schema, name)))
+    return quoted(*((part or b"").decode() for part in (schema, name)))
 
 
 def may_lock(session: CatalogSession, relid: int) -> bool:
@@ -354,13 +363,13 @@ def primary_key(session: CatalogSession, relid: int) -> str:
 
 def _texts(session: CatalogSession, sql: str, type_oid: int, *values: str) -> list[str]:
     """Return the first column of a query with parameters of one type."""
-    codec = session.codec
     result = session.execute_parameters(
         sql,
-        [value.encode(codec, "surrogateescape") for value in values],
+        [value.encode("utf-8", "surrogateescape") for value in values],
         parameter_oids=[type_oid] * len(values),
+        is_own=True,
     )
-    return [(row[0] or b"").decode(codec, "surrogateescape") for row in result.rows]
+    return [(row[0] or b"").decode("utf-8", "surrogateescape") for row in result.rows]
 
 
 def load(
@@ -369,7 +378,7 @@ def load(
     columns: Iterable[str],
     lines: Iterable[bytes | memoryview],
 ) -> str:
-    """Copy lines of COPY's text format into some columns of a catalog table; return the tag.
+    """Copy lines of COPY's text format, in UTF-8, into columns of a catalog table; return the tag.
 
     The table's name is given as SQL, those of the columns as they are.
 
@@ -378,7 +387,9 @@ def load(
     """
     listed = ", ".join(quoted(column) for column in columns)
     with array_nulls(session):
-        incoming = session.copy_in(f"COPY {table} ({listed}) FROM STDIN", is_own=True)
+        incoming = session.copy_in(
+            f"COPY {table} ({listed}) FROM STDIN (ENCODING 'UTF8')", is_own=True
+        )
         source: Iterator[bytes | memoryview] = iter(lines)
         try:
             for data in source:

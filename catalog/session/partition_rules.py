@@ -86,5 +86,7 @@ def leaves_have_rules(session: CatalogSession, relid: int) -> bool:
 
 
 def _column(session: CatalogSession, sql: str, relid: int) -> list[str]:
-    found = session.execute_parameters(sql, [str(relid).encode()], parameter_oids=[OID])
-    return [(row[0] or b"").decode(session.codec) for row in found.rows]
+    found = session.execute_parameters(
+        sql, [str(relid).encode()], parameter_oids=[OID], is_own=True
+    )
+    return [(row[0] or b"").decode() for row in found.rows]

@@ -39,13 +39,13 @@ def is_of_clients(name: str) -> bool:
 def statement(session: CatalogSession, name: str) -> PreparedText | None:
     """Return the statement prepared under a name, None when there is none."""
     result = session.execute_parameters(
-        _STATEMENT, [name.encode(session.codec)], parameter_oids=[TEXT]
+        _STATEMENT, [name.encode()], parameter_oids=[TEXT], is_own=True
     )
     rows = list(result.rows)
     if not rows:
         return None
     text, types = (value or b"" for value in rows[0])
-    return PreparedText(text.decode(session.codec), tuple(map(int, types.split())))
+    return PreparedText(text.decode(), tuple(map(int, types.split())))
 
 
 def arguments(

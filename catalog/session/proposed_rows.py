@@ -184,6 +184,8 @@ def _column(fields: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _rows(session: CatalogSession, sql: str, relid: int) -> Iterator[list[str | None]]:
-    found = session.execute_parameters(sql, [str(relid).encode()], parameter_oids=[_OID])
+    found = session.execute_parameters(
+        sql, [str(relid).encode()], parameter_oids=[_OID], is_own=True
+    )
     for row in found.rows:
-        yield [None if one is None else one.decode(session.codec) for one in row]
+        yield [None if one is None else one.decode() for one in row]

@@ -15,7 +15,7 @@ def check_body(session: CatalogSession, body: str) -> None:
     Raises:
         CatalogError: 0A000.
     """
-    session.call(bookkeeping.CHECK_BODY, body.encode(session.codec, "surrogateescape"))
+    session.call(bookkeeping.CHECK_BODY, body.encode("utf-8", "surrogateescape"))
 
 
 def is_loadable(session: CatalogSession, relid: int) -> bool:

@@ -28,8 +28,9 @@ def has_cursor(session: CatalogSession, name: str) -> bool:
     """Return whether PostgreSQL has a cursor of a name in the session."""
     result = session.execute_parameters(
         "SELECT FROM pg_catalog.pg_cursors WHERE name = $1",
-        [name.encode(session.codec, "surrogateescape")],
+        [name.encode("utf-8", "surrogateescape")],
         parameter_oids=[TEXT],
+        is_own=True,
     )
     return bool(list(result.rows))
 

@@ -40,7 +40,7 @@ class CatalogTransaction:
 
     def begin(self, sql: str = "BEGIN") -> None:
         """Begin a transaction block."""
-        self._backend.run(Query(sql))
+        self._backend.run(Query(sql, is_clients=True))
 
     def begin_later(self) -> None:
         """Begin one with what is asked next; until then it is open in name only."""
@@ -83,6 +83,7 @@ class CatalogTransaction:
     def rollback(self) -> None:
         """Roll back; nothing to do when idle."""
         self.end_guard()
+        self._savepoints.clear()
         if not self.is_idle:
             self._backend.run(Query("ROLLBACK"))
 
@@ -92,8 +93,8 @@ class CatalogTransaction:
 
     def undo(self, *, began: bool) -> None:
         """Roll back one that was begun on the client's behalf."""
-        if began and not self.is_idle:
-            self._backend.run(Query("ROLLBACK"))
+        if began:
+            self.rollback()
 
     @contextmanager
     def undoing(self, *, began: bool) -> Iterator[None]:
@@ -126,6 +127,10 @@ class CatalogTransaction:
         """Make one in the open transaction, around a part of a statement."""
         self._calls.run_all(commands(f"SAVEPOINT {name}"))
         self._savepoints.append(name)
+
+    def has_savepoint(self, name: str) -> bool:
+        """Return whether one of this name has been made, and not been left."""
+        return name in self._savepoints
 
     def roll_back_to(self, name: str) -> None:
         """Undo what has been done since it was made; it stays."""

@@ -62,7 +62,7 @@ class _Column:
 def _columns(session: CatalogSession, relid: int) -> dict[str, _Column]:
     found = {}
     asked = [str(relid).encode()]
-    for row in session.execute_parameters(_COLUMNS, asked, parameter_oids=[OID]).rows:
+    for row in session.execute_parameters(_COLUMNS, asked, parameter_oids=[OID], is_own=True).rows:
         name, attnum, type_oid, type_name, loose = ((value or b"").decode() for value in row)
         found[name] = _Column(int(attnum), int(type_oid), type_name, loose == "true")
     return found

@@ -19,14 +19,6 @@ FROM (SELECT a.backend_xmin FROM pg_catalog.pg_stat_activity a
 """Age of the oldest snapshot that is in use, on standbys that tell of theirs too: what went later,
 its transaction can still read."""
 
-_OPEN = """
-SELECT pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - CASE
-    WHEN EXISTS (SELECT FROM pg_catalog.pg_prepared_xacts p
-                  WHERE p.database = pg_catalog.current_database()) THEN '-infinity'
-    ELSE (SELECT min(a.xact_start) FROM pg_catalog.pg_stat_activity a
-           WHERE a.datname = pg_catalog.current_database()) END)
-"""
-
 _RETIRED = f"""
 SELECT s.segment_id, s.path FROM pg_journal.segments s
 WHERE s.retired_at < pg_catalog.clock_timestamp() - pg_catalog.make_interval(secs => $1)
@@ -87,36 +79,13 @@ def forget_locations(administrator: CatalogSession, locations: list[str]) -> Non
     )
 
 
-def known_paths(administrator: CatalogSession) -> set[str]:
-    """Return the paths of all segments, retired ones included: other segments' files are orphans.
-
-    Files younger than a running write may belong to a transaction that has not committed yet.
-    """
-    rows = administrator.execute("SELECT path FROM pg_journal.segments").rows
-    return {(row[0] or b"").decode() for row in rows}
-
-
-def open_since_s(administrator: CatalogSession) -> float:
-    """Return for how long the oldest transaction of the database has been open, in seconds.
-
-    What it has written is known to nobody yet. Of prepared ones nobody can tell.
-    """
-    ((value,),) = administrator.execute(_OPEN).rows
-    return float(value or b"0")
-
-
-def known_locations(administrator: CatalogSession) -> tuple[int, set[str]]:
-    """Return the OID of the database, and the directories of its tables, dropped ones included."""
+def database(administrator: CatalogSession) -> int:
+    """Return the OID of the database."""
     sql = (
         "SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()"
     )
-    (database,) = (int(row[0] or b"0") for row in administrator.execute(sql).rows)
-    sql = (
-        "SELECT location FROM pg_journal.journals"
-        " UNION ALL SELECT location FROM pg_journal.dropped_locations"
-    )
-    rows = administrator.execute(sql).rows
-    return database, {(row[0] or b"").decode() for row in rows}
+    ((oid,),) = administrator.execute(sql).rows
+    return int(oid or b"0")
 
 
 def databases(session: CatalogSession) -> set[int]:

@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +42,7 @@ ROLES = {
     "encryption_without": "LOGIN",
     "encryption_group": "NOLOGIN PASSWORD 'right'",
     "encryption_nobody_more": "LOGIN PASSWORD 'right' CONNECTION LIMIT 0",
+    "encryption_one": "LOGIN PASSWORD 'right' CONNECTION LIMIT 1",
 }
 
 
@@ -342,6 +344,38 @@ def test_who_does_not_begin_in_time_is_dropped(place, first):
         assert TIMEOUT_S - 1 < time.monotonic() - began < TIMEOUT_S + 20
 
 
+@pytest.mark.parametrize("answers", [0, 1])
+def test_who_stops_proving_its_password_is_dropped(place, answers):
+    with secure_socket(place, "postgresql") as connection:
+        client = WireClient(connection)
+        began = time.monotonic()
+        client.send(StartupMessage(client.protocol_version, (("user", "postgres"),)))
+        assert isinstance(client.receive(), AuthenticationSASL)
+        for _ in range(answers):
+            client.send(SASLInitialResponse("SCRAM-SHA-256", b"n,,n=,r=abc"))
+            client.receive()
+        connection.settimeout(60)
+        assert client.receive_until_closed() == []
+        assert TIMEOUT_S - 1 < time.monotonic() - began < TIMEOUT_S + 20
+
+
+def test_a_role_has_as_many_sessions_as_it_may(place):
+    def connect() -> WireClient:
+        return WireClient.connect(
+            (place.address.host, place.address.port),
+            {"user": "encryption_one", "database": "postgres"},
+            password="right",  # noqa: S106
+            ssl_context=place.context(),
+        )
+
+    with connect():
+        with pytest.raises(LoginError) as caught:
+            connect()
+        error = caught.value.error
+        assert (error.severity, error.sqlstate) == ("FATAL", "53300")
+        assert error.message == 'too many connections for role "encryption_one"'
+
+
 def wait_for(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 30
     while not condition():
@@ -363,6 +397,47 @@ def test_a_network_address_needs_a_certificate(tmp_path):
     text = complaint(tmp_path, f"--host={ANY_ADDRESS}")
     assert f"refusing to listen on {ANY_ADDRESS}" in text
     assert "--tls-certificate" in text
+
+
+MOST = 5
+"""Clients at once, of a gateway that lets in whoever reaches it."""
+
+
+@pytest.fixture(scope="module")
+def insecure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    """A gateway on all addresses, whose operator wants neither encryption nor passwords."""
+    options = (f"--host={ANY_ADDRESS}", "--allow-insecure-network", f"--max-connections={MOST}")
+    with GatewayProcess(tmp_path_factory.mktemp("insecure"), *SPARK_OPTIONS, *options) as process:
+        yield Address("127.0.0.1", process.address.port)
+
+
+def test_an_operator_can_do_without(insecure):
+    with psycopg.connect(insecure.conninfo(sslmode="disable")) as connection:
+        assert not connection.pgconn.ssl_in_use
+        assert connection.execute("SELECT CURRENT_USER").fetchone() == ("postgres",)
+    assert "server does not support SSL" in refusal(insecure.conninfo(sslmode="require"))
+
+
+def test_not_too_many_clients_begin_at_once(insecure):
+    with ExitStack() as stack:
+        # One more than there can be sessions, so that whoever comes to many is told so.
+        for _ in range(MOST + 1):
+            stack.enter_context(socket.create_connection((insecure.host, insecure.port), 30))
+        time.sleep(1)
+        with pytest.raises(LoginError) as caught:
+            WireClient.connect((insecure.host, insecure.port), {"user": "postgres"})
+        error = caught.value.error
+        assert (error.severity, error.sqlstate) == ("FATAL", "53300")
+        assert error.message == "sorry, too many clients already"
+    deadline = time.monotonic() + 30
+    while True:  # those that have gone make room
+        try:
+            WireClient.connect((insecure.host, insecure.port), {"user": "postgres"}).close()
+        except LoginError:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        else:
+            break
 
 
 def test_trust_is_for_loopback(tmp_path):

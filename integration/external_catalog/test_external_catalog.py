@@ -42,6 +42,25 @@ def await_tiered(connection: psycopg.Connection, table: str) -> None:
         time.sleep(0.2)
 
 
+def test_data_files_are_of_one_catalog(server: PlainPostgres, tmp_path: Path) -> None:
+    """Upkeep would remove them all, as another one lists none of them."""
+    data_dir = tmp_path / "gateway"
+    with (
+        GatewayProcess(data_dir, *DRIVER_OPTIONS, "--catalog", url(server)) as gateway,
+        psycopg.connect(gateway.address.conninfo(), autocommit=True) as connection,
+    ):
+        connection.execute("CREATE TABLE t AS SELECT generate_series(1, 3000) AS id")
+        connection.execute("ALTER TABLE t SET (gateway.residency = never)")
+        await_tiered(connection, "t")
+    with (
+        PlainPostgres(tmp_path / "other") as other,
+        pytest.raises(AssertionError, match="belong to another catalog"),
+    ):
+        GatewayProcess(data_dir, *DRIVER_OPTIONS, "--catalog", url(other)).start()
+    with GatewayProcess(data_dir, *DRIVER_OPTIONS, "--catalog", url(server)) as gateway:
+        assert rows(gateway, "SELECT count(*) FROM t") == [(3000,)]
+
+
 def test_rows_written_through_one_gateway_are_there_for_the_next(
     server: PlainPostgres, tmp_path: Path
 ) -> None:

@@ -16,6 +16,9 @@ pytestmark = [pytest.mark.integration]
 
 BOUND = 200
 
+MANY = 20_000
+"""More rows than an INSERT makes hot."""
+
 PATIENCE_S = 60.0
 """How long upkeep may take to look at a table."""
 
@@ -173,3 +176,39 @@ def test_a_write_of_a_tiered_table_can_be_prepared(directory: Path) -> None:
             connection.execute(f"COMMIT PREPARED '{name}'")
         assert first(connection, "SELECT count(*) FROM copied") == [BOUND + 1]
         assert first(connection, "SELECT v FROM t WHERE id = 1000") == ["new"]
+
+
+def files(directory: Path, connection: Connection, table: str) -> set[Path]:
+    """Return the directories of segments of a table, listed or not."""
+    relid = first(connection, f"SELECT '{table}'::regclass::oid")[0]
+    found = (directory / "gateway" / "warehouse").glob(f"*/{relid}/*/*.parquet")
+    return {file.parent for file in found}
+
+
+def test_files_of_what_is_prepared_stay_until_it_ends(directory: Path) -> None:
+    prepared = {}
+    with connected(directory) as connection:
+        for table in ("kept", "gone"):
+            connection.execute(f"CREATE TABLE {table} (id integer PRIMARY KEY, v text)")  # type: ignore[call-overload]
+            connection.execute(f"ALTER TABLE {table} SET (gateway.residency = never)")  # type: ignore[call-overload]
+            assert eventually(lambda t=table: residency(connection, t) == "tiered")
+            many = f"INSERT INTO {table} SELECT g, 'new' FROM generate_series(1, {MANY}) g"
+            prepare(connection, table, many)
+            prepared[table] = files(directory, connection, table)
+            assert len(prepared[table]) == 1
+    with connected(directory) as connection:
+        for _ in range(3):
+            connection.execute("VACUUM")
+        for table, written in prepared.items():
+            assert files(directory, connection, table) == written
+        connection.execute("COMMIT PREPARED 'kept'")
+        connection.execute("ROLLBACK PREPARED 'gone'")
+
+        def is_gone() -> bool:
+            connection.execute("VACUUM")
+            return not files(directory, connection, "gone")
+
+        assert eventually(is_gone)
+        for table, rows in (("kept", MANY), ("gone", 0)):
+            assert first(connection, f"SELECT count(*) FROM {table}") == [rows]
+            assert first(connection, f"SELECT gateway.check('{table}')") == [0]

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from catalog.model import JournalTable, SegmentKind, TableSnapshot
 from pgwire_gateway.session.invocation import Invocation
+from pgwire_gateway.spark.warehouse import NO_DATABASE
 from pgwire_gateway.spark.writer import SegmentWriter
 
 MOST_IN_MEMORY: Final = 2000
@@ -37,9 +38,10 @@ def as_table(
     table, state = replace(table, definition_version=number), f"brought_{number}"
     if rows.num_rows <= MOST_IN_MEMORY:
         return TableSnapshot(table, state, 0, (), rows.num_rows)
-    # What is published nowhere is removed by VACUUM, should this process not live to do so.
     # They are in no journal, so they may be of any size.
-    writer = SegmentWriter(call.services.engine, replace(table, row_bytes=None), kind)
+    # Their files are in no table's directory; upkeep removes them, should this process not live.
+    beside = replace(table, row_bytes=None, location=f"{NO_DATABASE}/{number}")
+    writer = SegmentWriter(call.services.engine, beside, kind)
     ends.callback(writer.abort)
     for batch in rows.to_batches():
         writer.write(batch)

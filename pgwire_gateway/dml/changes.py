@@ -17,6 +17,7 @@ from catalog.pg import sqlstate
 from catalog.results import CaptureReceipt
 from catalog.session import residency, session_state
 from pgwire_gateway.dml import merge_sources, reads, temporary_rows, thawed_writes, unlocked_changes
+from pgwire_gateway.dml.gathered_rows import gather
 from pgwire_gateway.dml.unlocked_changes import UnlockedChange
 from pgwire_gateway.hot import announcements, hot_rows
 from pgwire_gateway.hot.announcements import NotHotError
@@ -37,8 +38,10 @@ from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
 from pgwire_gateway.session.portals import NoRows, StatementResult
-from pgwire_gateway.session.results import BatchRows, field_descriptions
+from pgwire_gateway.session.results import SparkRows, field_descriptions
 from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.spark.batch_stores import BatchStore
+from pgwire_gateway.spark.conservation import require_told
 from pgwire_gateway.wire_types.changed_rows import ChangedRows
 from rewrite.command import Command, assigned_columns, command, merge_actions
 from rewrite.context import RewriteContext
@@ -242,7 +245,8 @@ def _publish(
         writer = JournalWriter(call.session, call.target, call.running)
         writer.require_references(table, _assigned(call, table))
         if computed.publish(now, version):
-            writer.require_unique_keys(table, _assigned(call, table))
+            with _closed_on_failure(computed.staged):
+                writer.require_unique_keys(table, _assigned(call, table))
             return _result(call, computed.change, computed.staged)
         computed.close()
         return compute(call, version, now)
@@ -298,9 +302,12 @@ def done(
     call: Invocation, compiled: RowChange, context: RewriteContext, batches: Iterable[Any]
 ) -> StatementResult:
     """Return the result of a statement whose rows, as it has yielded them, are written."""
-    changed = ChangedRows(context.snapshots[call.target].table, compiled, ())
-    for batch in batches:
-        changed.add(batch)
+    table = context.snapshots[call.target].table
+    changed = ChangedRows(table, compiled, (), BatchStore(call.returned))
+    with _closed_on_failure(changed):
+        for batch in batches:
+            changed.add(batch)
+            changed.take()
     return _result(call, compiled, changed)
 
 
@@ -312,9 +319,33 @@ def write(
     version: int,
 ) -> StatementResult:
     """Write the rows that a compiled statement has yielded to the table, which is locked."""
-    writer = JournalWriter(call.session, call.target, call.running)
     table = context.snapshots[call.target].table
-    changed = ChangedRows(table, compiled, context.checks.get(call.target, ()))
+    checks = context.checks.get(call.target, ())
+    changed = ChangedRows(table, compiled, checks, BatchStore(call.returned))
+    with _closed_on_failure(changed):
+        _write(call, compiled, changed, table, batches, version)
+    return _result(call, compiled, changed)
+
+
+@contextmanager
+def _closed_on_failure(changed: ChangedRows) -> Iterator[None]:
+    """Forget what is kept for RETURNING, unless all goes well."""
+    try:
+        yield
+    except BaseException:
+        changed.close()
+        raise
+
+
+def _write(  # noqa: PLR0913, PLR0917 - what is written, and where
+    call: Invocation,
+    compiled: RowChange,
+    changed: ChangedRows,
+    table: JournalTable,
+    batches: Iterator[Any],
+    version: int,
+) -> None:
+    writer = JournalWriter(call.session, call.target, call.running)
     assigned = _assigned(call, table)
     # Of other keys files tell nothing where equal values may look different.
     whole = compiled.changes_key and not ChangedKeys.applies(table)
@@ -324,7 +355,7 @@ def write(
         batches = drawn_values.filled(call, compiled, batches)
     # Keys that are drawn are not compared before.
     draws_key = not {one.attnum for one in compiled.drawn}.isdisjoint(table.key)
-    if not draws_key and _gather(changed, batches, *call.inline, whole=whole):
+    if not draws_key and gather(changed, batches, *call.inline, whole=whole):
         if compiled.kind == "merge":
             for batch in changed.gathered:
                 changed.require_valid(batch)
@@ -344,7 +375,6 @@ def write(
         else:
             writer.write_changes(table, compiled, changed, batches, version)
         writer.require_unique_keys(table, assigned)
-    return _result(call, compiled, changed)
 
 
 def _numbered(call: Invocation, batches: Iterator[Any]) -> Iterator[Any]:
@@ -374,25 +404,11 @@ def _result(call: Invocation, compiled: RowChange, changed: ChangedRows) -> Stat
     verb = compiled.kind.upper()
     if call.columns is None:
         return StatementResult(None, NoRows(), lambda _: f"{verb} {changed.rows}")
+    if changed.returning is None:
+        raise TypeError(call.plan.route)
     encoder = reads.encoder(call.session, compiled.returning, call.result_formats)
     columns = field_descriptions(call.columns, call.result_formats)
-    return StatementResult(columns, BatchRows(changed.returning, encoder), lambda n: f"{verb} {n}")
-
-
-def _gather(
-    rows: ChangedRows, batches: Iterator[Any], most_rows: int, most_bytes: int, *, whole: bool
-) -> bool:
-    """Take batches until there are no more (True) or they are too many for the tail (False).
-
-    Only their number counts where they can go nowhere else as a `whole`.
-    """
-    size = 0
-    for batch in batches:
-        rows.add(batch)
-        size += batch.nbytes
-        if rows.rows > most_rows or (size > most_bytes and not whole):
-            return False
-    return True
+    return StatementResult(columns, SparkRows(changed.returning, encoder), lambda n: f"{verb} {n}")
 
 
 def _append(
@@ -405,10 +421,11 @@ def _append(
     """Append rows to the tail; return the receipt of new versions.
 
     Raises:
-        GatewayError: 23505 for rows that take each other's keys.
+        GatewayError: 23505 for rows that take each other's keys, XX001 when rows have got lost.
     """
     gathered = rows.take()
     new, gone = map(rows.new_rows, rows.parted(gathered))
+    require_told(table, rows.versions, len(new) + len(gone))
     if not new and not gone:
         return None
     old = rows.old_keys(gathered) if compiled.changes_key else gone

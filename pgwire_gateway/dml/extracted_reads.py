@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from catalog.bookkeeping.calls import OUTDATED
-from catalog.errors import CatalogError, GatewayError, OutdatedAnswerError, OutdatedPlanError
-from catalog.pg import sqlstate
-from catalog.pg.functions import PROCEDURES
+from catalog.errors import CatalogError, OutdatedAnswerError, OutdatedPlanError
 from catalog.session import session_state
 from catalog.session.session_state import Isolation
-from pgwire_gateway.dml import reads, thawed_reads
+from catalog.statements.splitting import Statement
+from pgwire_gateway.dml import extracts, reads, thawed_reads
+from pgwire_gateway.dml.extract_bounds import ExtractSize
 from pgwire_gateway.dml.extraction import Extraction, Tell
 from pgwire_gateway.hot.announcements import undo
 from pgwire_gateway.planning import forced
@@ -25,36 +25,16 @@ from pgwire_gateway.session import local_queries
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import StatementResult
 from pgwire_gateway.session.results import CatalogRows
-from rewrite.command import called_functions
+from rewrite.command import called_functions, functions_named
 from rewrite.errors import UnsupportedError
-
-
-def _called(name: str) -> frozenset[int]:
-    """Return the OIDs of PostgreSQL's functions of a name."""
-    return frozenset(
-        oid for oid, (_, signature) in PROCEDURES.items() if signature.startswith(f"{name}(")
-    )
-
 
 REASON: Final = "Spark cannot compute the whole query"
 """Why PostgreSQL answers, for people."""
 
 _SAVEPOINT: Final = "pgwire_read"
 
-_TYPE_TELLING: Final = _called("pg_typeof")
-"""To these a row of an extract is not one of the relation."""
-
-_SETTING_TELLING: Final = _called("current_setting")
+_SETTING_TELLING: Final = functions_named("current_setting")
 """These tell how a transaction is isolated."""
-
-_REFUSALS: Final = frozenset(
-    {
-        sqlstate.FEATURE_NOT_SUPPORTED,
-        sqlstate.INSUFFICIENT_PRIVILEGE,
-        sqlstate.READ_ONLY_SQL_TRANSACTION,
-    }
-)
-"""What keeps extracts from being made: the query itself has got past its privileges."""
 
 
 def read(call: Invocation) -> StatementResult:
@@ -68,46 +48,55 @@ def read(call: Invocation) -> StatementResult:
         return reads.read(call)
     except UnsupportedError as error:
         refused = error
-    if call.plan.locks is not None or forced.is_forced(call.plan):
-        raise refused
-    with _steady(call) as place:
-        return _answered(call, refused, place)
+    with over_extracts(call, refused) as plan:
+        result = local_queries.run_in_place(call, plan)
+        if not isinstance(result.stream, CatalogRows):
+            raise TypeError(call.plan.route)
+        result.stream.hold()
+        result.prove()
+    return replace(result, prove=lambda: None)
+
+
+def spliced(around: Statement, query: str) -> str:
+    """Return the text of a statement around a query with another query in it."""
+    piece, text = around.details["query"], around.text
+    return f"{text[: piece.offset]}{query}\n{text[piece.offset + len(piece.text) :]}"
 
 
 @contextmanager
-def explained(call: Invocation, refused: UnsupportedError, tell: Tell) -> Iterator[Plan]:
-    """Plan a SELECT over extracts, which are empty while the context lasts.
+def over_extracts(
+    call: Invocation,
+    refused: UnsupportedError,
+    tell: Tell | None = None,
+    *,
+    stay: bool = False,
+) -> Iterator[Plan]:
+    """Plan a SELECT over extracts, which last as long as the context.
+
+    Args:
+        call: The query.
+        refused: Why Spark does not compute it.
+        tell: Told of each extract, in place of filling it.
+        stay: Whether the extracts, and what else is done meanwhile, last until the transaction
+            ends.
 
     Raises:
         UnsupportedError: As of `read`.
     """
+    if call.plan.locks is not None or forced.is_forced(call.plan):
+        raise refused
     with _steady(call) as place:
-        with _told(refused):
-            plan = _extraction(call, tell).plan()
+        made = Extraction(call, tell, most=ExtractSize.most(call.services.config))
+        with extracts.told(refused):
+            plan = made.plan()
+        call.session.last_decision = f"{EXECUTORS[Route.EXTRACT]}: {REASON}"
+        if place.is_read_only:
+            session_state.make_read_only(call.session.catalog)
         yield plan
-        place.leave()
-
-
-def _extraction(call: Invocation, tell: Tell | None = None) -> Extraction:
-    """Return what makes the extracts of a query; see there for the arguments."""
-    stands_for_row = _TYPE_TELLING.isdisjoint(called_functions(call.query))
-    most_rows = call.services.config.extract_rows
-    return Extraction(call, tell, most_rows=most_rows, whole_rows=stands_for_row)
-
-
-@contextmanager
-def _told(refused: UnsupportedError) -> Iterator[None]:
-    """Tell of what keeps extracts from being made why Spark does not compute the query, too."""
-    try:
-        yield
-    except GatewayError as reason:
-        reason.position = None  # that of other text
-        if reason.sqlstate not in _REFUSALS:
-            raise
-        refused.detail = (
-            f"{refused.detail or ''} Nor does PostgreSQL answer it over extracts: {reason}."
-        ).strip()
-        raise refused from reason
+        lasts = stay or (tell is None and thawed_reads.has_effects(call))
+        place.leave(lasts=lasts)
+        if lasts and not place.is_own and not stay:
+            made.drop()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,23 +158,3 @@ def _steady(call: Invocation) -> Iterator[_Place]:
             raise
         place.leave()
         raise OutdatedPlanError(error.message) from error
-
-
-def _answered(call: Invocation, refused: UnsupportedError, place: _Place) -> StatementResult:
-    """Answer a query; its rows are held when this returns."""
-    session, made = call.session, _extraction(call)
-    with _told(refused):
-        plan = made.plan()
-    if place.is_read_only:
-        session_state.make_read_only(session.catalog)
-    result = local_queries.run_in_place(call, plan)
-    if not isinstance(result.stream, CatalogRows):
-        raise TypeError(call.plan.route)
-    result.stream.hold()
-    result.prove()
-    session.last_decision = f"{EXECUTORS[Route.EXTRACT]}: {REASON}"
-    lasts = thawed_reads.has_effects(call)
-    place.leave(lasts=lasts)
-    if lasts and not place.is_own:
-        made.drop()
-    return replace(result, prove=lambda: None)

@@ -1,4 +1,4 @@
-"""Statements that write tables of PostgreSQL by what journaled ones hold.
+"""Statements that write tables by what journaled ones hold, computed by PostgreSQL.
 
 PostgreSQL runs them over extracts (:mod:`pgwire_gateway.dml.extraction`): defaults, constraints,
 triggers and RETURNING are its own.
@@ -57,3 +57,39 @@ def fill(call: Invocation) -> StatementResult:
         return run(call)
     except UnsupportedError as error:
         raise refusal from error
+
+
+def insert(call: Invocation) -> StatementResult:
+    """Run an INSERT of rows of journaled tables into a tiered one; over extracts as ``fill``.
+
+    The target is locked as a whole then.
+
+    Raises:
+        GatewayError: As of ``run``.
+    """
+    try:
+        return inserts.insert_query(call)
+    except UnsupportedError as error:
+        if call.session.transaction.failed or not is_possible(call):
+            raise
+        refused = error
+    call.session.transaction.begin_implicit()
+    extraction = Extraction(call)
+    try:
+        with extracts.told(refused):
+            plan = extraction.plan()
+        try:
+            result = inserts.insert_many(replace(call, plan=plan))
+        except GatewayError as error:
+            error.position = None  # that of other text
+            raise
+    except OutdatedPlanError:
+        extraction.drop()
+        raise
+    return replace(result, prove=partial(extracts.finish, result, extraction.drop))
+
+
+def is_possible(call: Invocation) -> bool:
+    """Return whether an INSERT that Spark cannot compute may run over extracts."""
+    is_kept = forced.is_forced(call.plan) or call.plan.is_external
+    return not is_kept and call.target not in call.plan.trees

@@ -7,7 +7,7 @@ is replaced by it. What a part is, is `catalog.session.statement_parts`' busines
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Final
 
 from catalog.errors import GatewayError, OutdatedPlanError
 from catalog.pg import sqlstate as codes
@@ -17,6 +17,7 @@ from catalog.session.restrictions import Kept, Named, Restrictions, is_counted, 
 from catalog.session.statement_parts import Part, StatementTree, UnfaithfulTextError, Yielded
 from catalog.statements.splitting import RelationName, split
 from pgwire_gateway.dml import extracts, inserts, partitions, reads
+from pgwire_gateway.dml.extract_bounds import ExtractCount, ExtractSize, ExtractTooLargeError
 from pgwire_gateway.dml.thawed_reads import has_effects
 from pgwire_gateway.planning import forced, router
 from pgwire_gateway.planning.plans import Plan, Route
@@ -24,7 +25,15 @@ from pgwire_gateway.session import replanning
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observer import Observer
 from rewrite import pipeline
-from rewrite.command import WHOLE_ROW, Command, command, selected_attributes, written_relations
+from rewrite.command import (
+    WHOLE_ROW,
+    Command,
+    called_functions,
+    command,
+    functions_named,
+    selected_attributes,
+    written_relations,
+)
 from rewrite.errors import UnsupportedError
 from rewrite.query.constant_values import text_columns
 from rewrite.row_locks import row_locks
@@ -35,6 +44,9 @@ SAVEPOINT = "pgwire_extract"
 PREPARED = "pgwire_extract"
 """Name the catalog has for the query or statement that is about to run."""
 
+
+_TYPE_TELLING: Final = functions_named("pg_typeof")
+"""To these a row of an extract is not one of the relation."""
 
 Tell = Callable[[str, Invocation], None]
 """Is given each extract, and the call of the query that would fill it; all stay empty then."""
@@ -48,21 +60,19 @@ class Extraction:
         call: Invocation,
         tell: Tell | None = None,
         *,
-        most_rows: int | None = None,
-        whole_rows: bool = False,
+        most: ExtractSize | None = None,
     ) -> None:
         """Prepare the extracts of a call.
 
         Args:
             call: The statement.
             tell: Told of each extract, in place of filling it.
-            most_rows: How many rows all extracts may have together; None for any number.
-            whole_rows: Whether a row of an extract may stand for one of the relation.
+            most: How much all extracts may hold together; None for any size.
         """
         self._call = call
         self._tell = tell
-        self._most_rows = most_rows
-        self._first_attribute = WHOLE_ROW if whole_rows else WHOLE_ROW + 1
+        stands_for_row = _TYPE_TELLING.isdisjoint(called_functions(call.query))
+        self._first_attribute = WHOLE_ROW if stands_for_row else WHOLE_ROW + 1
         self._session = call.session
         self._catalog = call.session.catalog
         # Of the tables that are named: leaves may stand for partitioned ones in the query.
@@ -76,7 +86,7 @@ class Extraction:
         self._held = False
         self._relations: dict[RelationName, Relation] = {}
         self._extracts: list[str] = []
-        self._rows = 0
+        self._count = ExtractCount(most)
 
     def plan(self) -> Plan:
         """Make the extracts and plan the statement over them.
@@ -315,14 +325,14 @@ class Extraction:
             mixed = [relation for relation in kinds if relation.kind is RelationKind.RESIDENT]
             if mixed:
                 return MixedError(mixed[0].name)
-        rows = self._rows
+        size = self._count.size
         try:
             with self._undone_on_error():
                 self._extract(part, plan, query, shown)
-        except TooManyRowsError:
+        except ExtractTooLargeError:
             raise
         except GatewayError as error:
-            self._rows = rows
+            self._count.size = size
             # Of a relation it may be a condition, which can stay where it was.
             is_told = part.relation is not None or self._writes_nothing
             if not is_refusal(error) and not (is_told and _is_of_data(error)):
@@ -334,15 +344,15 @@ class Extraction:
         """Have Spark compute a query into an extract, and put that in place of the part."""
         call = replace(self._call, plan=plan)
         extract = extracts.new_extract()
-        columns = [f"c{number}" for number in range(1, len(call.columns or ()) + 1)]
+        columns = extracts.columns_of(call)
         if self._tell is not None:
-            self._create(call, extract, columns, query)
+            extracts.create(call, extract, columns, query)
             self._tell(extract, call)
         else:
             compiled, batches = reads.start(call)
             with batches:
-                self._create(call, extract, columns, query)
-                counted = self._counted(batches)
+                extracts.create(call, extract, columns, query)
+                counted = self._count.counted(batches)
                 inserts.copy(self._session, compiled, counted, extract, columns)
         if shown is None:
             shown = [column.name for column in call.columns or ()]
@@ -352,25 +362,6 @@ class Extraction:
                     columns[number] = _literal(text)
         part.replace(extract, [Yielded(*pair) for pair in zip(shown, columns, strict=False)])
         self._extracts.append(extract)
-
-    def _counted(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Yield batches, as long as they do not have too many rows (0A000)."""
-        for batch in batches:
-            self._rows += batch.num_rows
-            if self._most_rows is not None and self._rows > self._most_rows:
-                raise TooManyRowsError(self._most_rows)
-            yield batch
-
-    def _create(self, call: Invocation, extract: str, columns: list[str], query: str) -> None:
-        created = self._catalog.execute_parameters(
-            f"CREATE TEMPORARY TABLE {extract} ({', '.join(columns)}) ON COMMIT DROP"
-            f" AS {query} WITH NO DATA",
-            call.values,
-            parameter_oids=call.parameter_oids,
-            formats=call.formats,
-        )
-        for _ in created.rows:
-            pass
 
     def _planned(self, query: str) -> Plan:
         """Plan a query that may have any of the statement's parameters."""
@@ -410,16 +401,11 @@ class Extraction:
             raise
         except GatewayError as error:
             raise unreadable from error
-        if plan.route is not Route.CATALOG or not _same_rows(plan, self._call.plan):
+        inserts_rows = self._call.plan.route is Route.INSERT_QUERY
+        route = Route.INSERT if inserts_rows else Route.CATALOG
+        if plan.route is not route or not _same_rows(plan, self._call.plan):
             raise unreadable
         return plan
-
-
-class TooManyRowsError(UnsupportedError):
-    """Extracts would have more rows than they may (SQLSTATE 0A000)."""
-
-    def __init__(self, most_rows: int) -> None:
-        super().__init__(f"it needs more than {most_rows} rows of them")
 
 
 class MixedError(UnsupportedError):

@@ -7,9 +7,9 @@ from typing import Any
 
 from catalog.api import ResidentBounds
 from catalog.bookkeeping import tail
-from catalog.errors import HotRowsError, OutdatedPlanError
+from catalog.errors import GatewayError, HotRowsError, OutdatedPlanError
 from catalog.model import JournalTable
-from catalog.session import names, residency
+from catalog.session import names, residency, session_state
 from pgwire_gateway.dml import reads, temporary_rows, thawed_reads, unlocked_changes
 from pgwire_gateway.hot import announcements, hot_rows, insert_sizes
 from pgwire_gateway.hot.announcements import NotHotError
@@ -66,6 +66,17 @@ def insert(call: Invocation) -> StatementResult:
     raise OutdatedPlanError("rows become hot, and cold, faster than can be followed")
 
 
+def insert_many(call: Invocation) -> StatementResult:
+    """Run an INSERT as `insert` does, on a table that is locked as a whole.
+
+    Raises:
+        GatewayError: As of `insert`.
+    """
+    if session_state.keeps_snapshot(call.session.catalog):
+        _lock(call)
+    return _insert_locked(call, cools=True)
+
+
 def _lock(call: Invocation) -> None:
     """Lock the table for a transaction whose snapshot may be older than its hot rows."""
     call.session.transaction.expect_implicit()
@@ -102,7 +113,7 @@ def _insert_locked(call: Invocation, *, cools: bool) -> StatementResult:
     columns = field_descriptions(call.columns, call.result_formats)
     types = [column.type_oid for column in call.columns]
     codes = format_codes(call.result_formats, len(types))
-    returned = CatalogRows(result.rows, types, codes, are_held=True)
+    returned = CatalogRows(result.rows, types, codes, are_held=True, encoding=session.encoding)
     return StatementResult(columns, returned, lambda taken: f"INSERT 0 {taken}")
 
 
@@ -128,6 +139,7 @@ def insert_query(call: Invocation) -> StatementResult:
         return thawed_reads.insert(call, refused)
     if not is_unlocked:
         _, observation = observer.observe_for_write(call.plan)
+        require_returnable(call, observation, bound)
         _load(call, observation, bound)
     writer = JournalWriter(session, call.target, call.running)
     receipt = session.catalog.journals.capture(call.target, *call.inline)
@@ -135,13 +147,12 @@ def insert_query(call: Invocation) -> StatementResult:
     if call.columns is None:
         return StatementResult(None, NoRows(), lambda _: f"INSERT 0 {receipt.count}")
     written = observer.observe([call.target]).only_written(call.target, receipt.version, segments)
-    returning = pipeline.compile_query(
-        returning_query(call.query), observer.context(call.plan, written, bound)
-    )
-    rows = SparkRows(
-        observer.run(returning, written, call.running),
-        reads.encoder(session, returning.columns, call.result_formats),
-    )
+    with _nothing_else():
+        returning = _returning(call, written, bound)
+        rows = SparkRows(
+            observer.run(returning, written, call.running),
+            reads.encoder(session, returning.columns, call.result_formats),
+        )
     columns = field_descriptions(call.columns, call.result_formats)
     return StatementResult(columns, rows, lambda taken: f"INSERT 0 {taken}")
 
@@ -212,6 +223,37 @@ def _require_computable(call: Invocation, bound: tuple[ParameterValue, ...]) -> 
     observer = Observer(call.session)
     observation = observer.observe(call.plan.tables, call.plan)
     pipeline.compile_insert_source(call.query, observer.context(call.plan, observation, bound))
+    require_returnable(call, observation, bound)
+
+
+def require_returnable(
+    call: Invocation, observation: Observation, bound: tuple[ParameterValue, ...]
+) -> None:
+    """Refuse an INSERT whose RETURNING Spark cannot compute, before anything is written.
+
+    Raises:
+        UnsupportedError: Spark has no counterpart of something in it.
+    """
+    if call.columns is not None:
+        _returning(call, observation, bound)
+
+
+def _returning(
+    call: Invocation, observation: Observation, bound: tuple[ParameterValue, ...]
+) -> SparkQuery:
+    context = Observer(call.session).context(call.plan, observation, bound)
+    return pipeline.compile_query(returning_query(call.query), context)
+
+
+@contextmanager
+def _nothing_else() -> Iterator[None]:
+    """Have what is refused once rows are written fail the statement, with nothing tried instead."""
+    try:
+        yield
+    except UnsupportedError as error:
+        raise GatewayError(
+            error.message, sqlstate=error.sqlstate, detail=error.detail, hint=error.hint
+        ) from error
 
 
 def _load_unlocked(call: Invocation, bound: tuple[ParameterValue, ...]) -> None:
@@ -221,6 +263,7 @@ def _load_unlocked(call: Invocation, bound: tuple[ParameterValue, ...]) -> None:
     """
     observer = Observer(call.session)
     observation = observer.observe(call.plan.tables, call.plan)
+    require_returnable(call, observation, bound)
     table = observation.result.snapshots[call.target].table
     with closing(Spool(call.services.warehouse, table)) as spool:
         with source(call, observation, bound) as (query, batches):

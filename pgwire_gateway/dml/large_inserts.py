@@ -9,6 +9,7 @@ from typing import Final
 
 from catalog.errors import GatewayError
 from catalog.pg import sqlstate
+from catalog.pg.text_codecs import codec_of
 from catalog.session import residency
 from pgwire_gateway.hot import insert_sizes
 from pgwire_gateway.planning.plans import Route
@@ -16,7 +17,6 @@ from pgwire_gateway.rows.journal_writes import begin_load
 from pgwire_gateway.session import replanning
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import StatementResult
-from pgwire_gateway.session.state import UNCONVERTED_ENCODINGS
 
 Perform = Callable[[Invocation], StatementResult]
 
@@ -60,12 +60,9 @@ def run(call: Invocation, perform: Perform) -> StatementResult:
 def _is_large(call: Invocation, relid: int) -> bool:
     """Return whether a table is empty, and PostgreSQL expects more rows than it is to hold."""
     session = call.session
-    bounds, encoding = call.services.catalog.bounds, session.settings.get("client_encoding", "UTF8")
-    if (
-        not bounds.rows
-        or encoding not in UNCONVERTED_ENCODINGS
-        or not session.occupied.may_lack(relid)
-    ):
+    bounds = call.services.catalog.bounds
+    is_convertible = codec_of(session.encoding) is not None
+    if not bounds.rows or not is_convertible or not session.occupied.may_lack(relid):
         return False
     session.transaction.begin_implicit()
     if not residency.is_loadable(session.catalog, relid):

@@ -65,7 +65,7 @@ def read(call: Invocation) -> StatementResult:
             return thawed_reads.read(call, refused)
     except UnsupportedError as error:
         refused = error
-    refused.hint = refused.hint or _hint(call, "up to --extract-rows")
+    refused.hint = refused.hint or _hint(call, "up to --extract-rows and --extract-bytes")
     raise refused
 
 
@@ -101,7 +101,7 @@ def prepare(call: Invocation) -> CompiledRead:
         UnsupportedError: Spark has no counterpart of something in it.
     """
     try:
-        return _compiled(call, Observer(call.session).observe(call.plan.tables, call.plan))
+        return compiled(call, Observer(call.session).observe(call.plan.tables, call.plan))
     except UnsupportedError as error:
         error.hint = error.hint or _hint(call, "up to --thaw-rows of each")
         raise
@@ -168,8 +168,8 @@ def _may_lock_all(call: Invocation, locks: RowLocks, reason: Exception) -> bool:
 
 def start(call: Invocation, observation: Observation | None = None) -> tuple[SparkQuery, Batches]:
     """Compile a SELECT against what it sees, now if that is not known yet, and start it."""
-    compiled = _compiled(call, observed(call) if observation is None else observation)
-    return compiled.query, compiled.start()
+    read = compiled(call, observed(call) if observation is None else observation)
+    return read.query, read.start()
 
 
 def observed(call: Invocation) -> Observation:
@@ -182,7 +182,12 @@ def observed(call: Invocation) -> Observation:
     return observer.observe_locked(plan) if plan.locks else observer.observe(plan.tables, plan)
 
 
-def _compiled(call: Invocation, observation: Observation) -> CompiledRead:
+def compiled(call: Invocation, observation: Observation) -> CompiledRead:
+    """Compile a SELECT against what it sees.
+
+    Raises:
+        UnsupportedError: Spark has no counterpart of something in it.
+    """
     bound = binding.bind(call)
     observer = Observer(call.session)
     observation = observer.narrowed(call.plan, observation, bound)
@@ -276,5 +281,6 @@ def encoding_settings(
         reported.get("IntervalStyle", "postgres"),
         bytea_output,
         digits,
+        session.encoding,
         session.services.time_zones,
     )

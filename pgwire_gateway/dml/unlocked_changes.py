@@ -23,8 +23,10 @@ from pgwire_gateway.session import binding
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.observer import Observer
+from pgwire_gateway.spark.batch_stores import BatchStore
 from pgwire_gateway.spark.batches import Batches
 from pgwire_gateway.spark.compactor import Compactor
+from pgwire_gateway.spark.conservation import require_all
 from pgwire_gateway.spark.small_files import MAX_BYTES
 from pgwire_gateway.spark.writer import SegmentWriter
 from pgwire_gateway.wire_types.catalog_rows import input_rows
@@ -379,6 +381,8 @@ class _Computation:
         self._ends.close()
         if self._writer is not None:
             self._writer.abort()
+            if self.staged is not None:
+                self.staged.close()
 
     def _hold(self, batch: pa.RecordBatch) -> None:
         self._call.running.check()
@@ -390,8 +394,8 @@ class _Computation:
         """Write the rows to files, with those that are still to come."""
         call, snapshot = self._call, self._snapshot
         self.version = max(snapshot.version + 1, self.before.result.transaction_timestamp)
-        self.staged = rows = self._changed()
         self._writer = SegmentWriter(call.services.engine, snapshot.table)
+        self.staged = rows = self._changed(BatchStore(call.returned))
         held, self.held = self.held, []
         for batch in chain(held, self._batches):
             call.running.check()
@@ -400,10 +404,12 @@ class _Computation:
                 self._check(rows, part)
                 self._writer.write(rows.storage(part, self.version))
         self.rows = rows.rows
-        self.segment = next(iter(self._writer.finish(call.running)), None)
+        segments = self._writer.finish(call.running)
+        require_all(snapshot.table, rows.versions, segments)
+        self.segment = next(iter(segments), None)
 
-    def _changed(self) -> ChangedRows:
-        return ChangedRows(self._snapshot.table, self.change, self._checks)
+    def _changed(self, returning: BatchStore | None = None) -> ChangedRows:
+        return ChangedRows(self._snapshot.table, self.change, self._checks, returning)
 
     def _check(self, rows: ChangedRows, batch: pa.RecordBatch) -> None:
         rows.require_valid(batch)

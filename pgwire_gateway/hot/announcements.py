@@ -5,6 +5,7 @@ Who announces has passed the gate of the table: nothing of it goes cold before t
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from catalog.bookkeeping import calls as bookkeeping
@@ -83,13 +84,26 @@ class NotHotError(Exception):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Finds the rows of a statement before its table gets hot rows for it.
+
+    A transaction that reads by one snapshot can, from then on, not write the table as a whole any
+    more. What is raised keeps it from that.
+    """
+
+    run: Callable[[], None]
+    always: bool = False
+    """Whether other transactions try it, too: many rows are not to make the table hot."""
+
+
 def announce(
     call: Invocation,
     writing: Writing,
     *,
     began: bool,
     searched: bool = False,
-    probe: Callable[[], None] | None = None,
+    probe: Probe | None = None,
 ) -> Announcement | None:
     """Announce a write; None where it is to be tried again, as the table can have hot rows now.
 
@@ -100,8 +114,7 @@ def announce(
         writing: What it is going to do.
         began: Whether the transaction is for this statement.
         searched: Whether rows are to be made hot that are still to be found.
-        probe: Called before a table gets hot rows for a transaction that reads by one snapshot and
-            can, from then on, not write it as a whole any more; what it raises keeps it from that.
+        probe: What is tried before the table gets hot rows.
 
     Raises:
         NotHotError: The table cannot have hot rows.
@@ -114,7 +127,8 @@ def announce(
         began=began,
         before=[writing.announced(strict=False, searched=searched)],
     )
-    return _announced(call, writing, hot_keys.announced(answer), began=began, probe=probe)
+    told = hot_keys.announced(answer)
+    return _announced(call, writing, told, began=began, probe=probe)
 
 
 def announce_cold(
@@ -123,7 +137,7 @@ def announce_cold(
     keys: Sequence[Key],
     *,
     began: bool,
-    probe: Callable[[], None],
+    probe: Probe,
 ) -> tuple[Announcement | None, Observation | None]:
     """Announce a write as `announce` does; return also what is seen of the table, where it is hot.
 
@@ -148,7 +162,7 @@ def _announced(
     announced: Announcement,
     *,
     began: bool,
-    probe: Callable[[], None] | None,
+    probe: Probe | None,
 ) -> Announcement | None:
     """Return what was told of a table that has hot rows; make it have some where it has not."""
     thawing = thawing_of(call)
@@ -158,8 +172,8 @@ def _announced(
     # What this transaction has written as a whole it has locked as a whole.
     is_own = has_locked(call, [writing.relid])
     lasts = announced.by_snapshot or announced.never or is_own
-    if announced.own and probe is not None and not lasts:
-        probe()
+    if probe is not None and not lasts and (announced.own or probe.always):
+        probe.run()
     if not announced.by_snapshot and not announced.is_full:
         thawing.note_cold(writing.relid)
     if began:

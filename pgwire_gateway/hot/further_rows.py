@@ -14,7 +14,7 @@ from typing import Final
 from catalog.hot.hot_keys import Thawed
 from catalog.session import session_state
 from pgwire_gateway.hot import own_hot_rows, unwaited_rows
-from pgwire_gateway.hot.announcements import ATTEMPTS, NotHotError, announce, undo
+from pgwire_gateway.hot.announcements import ATTEMPTS, NotHotError, Probe, announce, undo
 from pgwire_gateway.hot.hot_runs import writing_of
 from pgwire_gateway.hot.late_rows import LateRows
 from pgwire_gateway.hot.thawing import Sufficiency, probe, remembers_all, require_not_vain, thaw
@@ -81,7 +81,7 @@ def heat(  # noqa: PLR0913 - what is known of the rows
         searched = not remembers_all(call, relid, wanted)
         trial = partial(probe, call, part, wanted, bound, find)
         with before_running():
-            announced = announce(call, writing, began=began, searched=searched, probe=trial)
+            announced = announce(call, writing, began=began, searched=searched, probe=Probe(trial))
         if announced is None:
             return None
         thawed, enough = thaw(

@@ -21,6 +21,7 @@ from pgwire_gateway.hot import further_rows, hot_runs, own_hot_rows, single_trip
 from pgwire_gateway.hot.announcements import (
     ATTEMPTS,
     NotHotError,
+    Probe,
     announce,
     announce_cold,
     announce_insert,
@@ -135,7 +136,7 @@ def _tried(  # noqa: PLR0913 - what is known of the rows
     relid, bound = needed.table.relid, binding.bind(call)
     further_rows.require_possible(call, needed)
     wanted = late.added(needed, needed.wanted(bound, sources.contents))
-    _require_worth_searching(call, relid, wanted)
+    _require_worth_searching(call, relid, wanted, began=began)
     own = needed.takes and own_hot_rows.can_be(needed)
     writing = replace(writing_of(call, needed, wanted.keys), draws=needed.draws, own=own)
     searched = not remembers_all(call, relid, wanted)
@@ -144,16 +145,17 @@ def _tried(  # noqa: PLR0913 - what is known of the rows
         probe(call, needed, wanted, bound, finder)
         further_rows.probe_all(call, needed, bound, sources.contents)
 
+    probing = Probe(trial, always=bool(wanted.conditions) and not began)
     observation: Observation | None = None
     with before_running():
         # What others have found out meanwhile changes nothing of what this one does first.
         named = not wanted.conditions and not wanted.values
         if call.finds_out or (named and _is_cold(call, writing)):
             announced, observation = announce_cold(
-                call, writing, wanted.keys, began=began, probe=trial
+                call, writing, wanted.keys, began=began, probe=probing
             )
         else:
-            announced = announce(call, writing, began=began, searched=searched, probe=trial)
+            announced = announce(call, writing, began=began, searched=searched, probe=probing)
     if announced is None:
         return None
     reach(Failpoint.ANNOUNCED)
@@ -267,28 +269,39 @@ def run_or_unlock(call: Invocation, finder: Finder) -> StatementResult:
 def or_unlock(call: Invocation, attempt: Callable[[], StatementResult]) -> StatementResult:
     """Return the result of an attempt; what it has locked is free again where there is none.
 
+    It may be given up until the statement itself has been run, not afterwards.
+
     Raises:
         Refusal: As of the attempt.
         NotHotError: As of the attempt.
         GatewayError: PostgreSQL's own errors.
     """
-    session = call.session
-    began = not session.transaction.open
+    transaction = call.session.catalog.transaction
+    began = not call.session.transaction.open
     # Where all rows are known to be hot there is nothing to be tried.
-    tries = not began and single_trips.expected(call) is None
-    if tries:
-        session.catalog.transaction.savepoint(_SAVEPOINT)
+    if not began and single_trips.expected(call) is None:
+        transaction.savepoint(_SAVEPOINT)
     try:
         done = attempt()
     except (Refusal, NotHotError):
         if began:
             undo(call)
-        elif tries:
-            session.catalog.transaction.abandon(_SAVEPOINT)
+        elif transaction.has_savepoint(_SAVEPOINT):
+            transaction.abandon(_SAVEPOINT)
         raise
-    if tries:
-        session.catalog.transaction.release(_SAVEPOINT)
+    _end_attempt(call)
     return done
+
+
+def _end_attempt(call: Invocation) -> None:
+    """Release what an attempt could go back to, where it is one.
+
+    For a row that was changed in a subtransaction of ours, which has ended, others would wait until
+    the whole transaction ends, also when the client goes back to a savepoint of its own.
+    """
+    transaction = call.session.catalog.transaction
+    if transaction.has_savepoint(_SAVEPOINT):
+        transaction.release(_SAVEPOINT)
 
 
 def run_or_wait(call: Invocation) -> StatementResult:
@@ -307,18 +320,25 @@ def run_or_wait(call: Invocation) -> StatementResult:
     raise NotHotError
 
 
-def _require_worth_searching(call: Invocation, relid: int, wanted: WantedRows) -> None:
+def _require_worth_searching(
+    call: Invocation, relid: int, wanted: WantedRows, *, began: bool
+) -> None:
     """Leave rows of conditions to others where these do better.
+
+    A transaction that goes on would keep the table locked, and writers of other rows waiting, until
+    it ends: there Spark does better only where the table is locked already, or never has hot rows.
 
     Raises:
         Refusal: They have been too many lately.
         NotHotError: Spark can change them as a whole, and writers of others would not wait.
     """
-    thawing = thawing_of(call)
-    if relid in call.session.transaction.newly_hot:
+    transaction, thawing = call.session.transaction, thawing_of(call)
+    if relid in transaction.newly_hot:
         return
     is_cold = wanted.conditions and call.plan.route is Route.CHANGE and not thawing.is_warm(relid)
-    if is_cold and not session_state.keeps_snapshot(call.session.catalog):
+    locks_anyway = relid in transaction.written or thawing.is_never(relid, definitions_of(call))
+    is_for_spark = is_cold and (began or locks_anyway)
+    if is_for_spark and not session_state.keeps_snapshot(call.session.catalog):
         raise NotHotError(for_now=True)
     if call.plan.only_reads or call.plan.route in {Route.CHANGE, Route.MERGE}:
         require_not_vain(call, relid, wanted)
@@ -389,6 +409,7 @@ def _proved(  # noqa: PLR0913 - what is known of the rows
 
 def _run_surely(call: Invocation, needed: NeededRows, *, began: bool) -> StatementResult | None:
     """Run a statement that sees what it is thought to; None where it is to be committed apart."""
+    _end_attempt(call)
     after, trees = afterwards(needed), [announcing_leaves(tree) for tree in needed.trees]
     commits = began and not after and hot_runs.may_commit(call)
     try:

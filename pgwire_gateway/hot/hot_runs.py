@@ -90,9 +90,16 @@ def step(call: Invocation) -> Query | Execute:
     # A plan that is kept has been made before; it may lock all leaves of a partitioned table, and
     # so wait for who writes one that is not concerned, and who waits for another one.
     if call.plan.prepared and not once and not call.plan.pruned:
-        return Execute(call.plan.prepared, call.values, call.formats, code)
-    oids = call.parameter_oids
-    return Query(call.statement.text, call.values, oids, call.formats, code, nested_loops=not once)
+        return Execute(call.plan.prepared, call.values, call.formats, code, is_clients=True)
+    return Query(
+        call.statement.text,
+        call.values,
+        call.parameter_oids,
+        call.formats,
+        code,
+        nested_loops=not once,
+        is_clients=True,
+    )
 
 
 def result_of(call: Invocation, result: LocalResult) -> StatementResult:
@@ -106,7 +113,7 @@ def result_of(call: Invocation, result: LocalResult) -> StatementResult:
     verb = tag.rpartition(" ")[0]
     return StatementResult(
         columns,
-        CatalogRows(result.rows, types, codes, are_held=True),
+        CatalogRows(result.rows, types, codes, are_held=True, encoding=call.session.encoding),
         lambda taken: f"{verb} {taken}",
     )
 

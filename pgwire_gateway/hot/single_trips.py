@@ -10,6 +10,7 @@ from catalog.bookkeeping.calls import Call
 from catalog.errors import CatalogError, OutdatedPlanError
 from catalog.hot import hot_keys
 from catalog.hot.hot_keys import Writing
+from catalog.pg.text_codecs import codec_of
 from pgwire_gateway.hot import insert_sizes
 from pgwire_gateway.hot.announcements import thawing_of
 from pgwire_gateway.hot.hot_runs import (
@@ -48,7 +49,7 @@ def run_at_once(call: Invocation) -> StatementResult | None:
         return None
     _read_tail_before(call)
     # Rows that nobody locks may go cold before they are read.
-    if plan.only_reads or transaction.runs_nothing_at_once or not _is_utf8(call.session):
+    if plan.only_reads or transaction.runs_nothing_at_once or not _is_read(call.session):
         return None
     if plan.route is Route.INSERT:
         return None if transaction.open else _insert_alone(call)
@@ -161,5 +162,6 @@ def _alone(
     return done
 
 
-def _is_utf8(session: ClientSession) -> bool:
-    return session.settings.get("client_encoding", "UTF8") == "UTF8"
+def _is_read(session: ClientSession) -> bool:
+    """Return whether values that are bound can be read, in whatever encoding they are."""
+    return session.encoding != "SQL_ASCII" and codec_of(session.encoding) is not None

@@ -32,6 +32,7 @@ from pgwire_gateway.listener.cancel import CancelRegistry
 from pgwire_gateway.listener.channel import ClientConnection
 from pgwire_gateway.listener.connection import ClientHandler
 from pgwire_gateway.listener.encryption import Encryption
+from pgwire_gateway.listener.paired_catalog import require_paired
 from pgwire_gateway.messages.base import ProtocolVersion
 from pgwire_gateway.messages.responses import BackendKeyData, ParameterStatus
 from pgwire_gateway.messages.startup import StartupMessage
@@ -46,9 +47,9 @@ from pgwire_gateway.spark.java_runtime import find_java_home
 from pgwire_gateway.spark.lookups import Lookups
 from pgwire_gateway.spark.recent_rows import RecentRows
 from pgwire_gateway.spark.relations import Relations
-from pgwire_gateway.spark.warehouse import Warehouse
 from pgwire_gateway.spark.warm_up import WarmUp
 from pgwire_gateway.spark.zone_rules import ZoneRules
+from pgwire_gateway.upkeep.filed_rows import FiledRows
 from pgwire_gateway.upkeep.flusher import Flusher
 from pgwire_gateway.wire_types.tails import TailCache
 
@@ -342,6 +343,7 @@ class Gateway:
         else:
             logger.info("starting PostgreSQL, with its files in %s", data_dir)
         self._catalog = Catalog.open(CatalogConfig(data_dir, config.catalog, bounds))
+        require_paired(data_dir / "warehouse", self._catalog.system_identifier())
         if config.method is not Method.TRUST and not self._catalog.has_passwords():
             raise ConfigError(
                 "no role has a password that it could log in with",
@@ -364,8 +366,9 @@ class Gateway:
         self._engine.start()
         relations = Relations(self._engine)
         compactor = Compactor(self._engine, relations)
-        warehouse = Warehouse(str(data_dir / "warehouse"))
-        self._flusher = Flusher(self._catalog, compactor, config, warehouse)
+        warehouse = self._engine.warehouse
+        filed = FiledRows(Lookups(relations.warehouse, keeps_groups=False))
+        self._flusher = Flusher(self._catalog, compactor, config, warehouse, filed)
         executor = Executor(relations)
         time_zones = None if config.catalog else str(time_zone_directory())
         services = Services(

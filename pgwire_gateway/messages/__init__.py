@@ -41,6 +41,7 @@ from pgwire_gateway.messages.errors import (
     InvalidTextError,
     MalformedMessageError,
     MessageLengthError,
+    UntranslatableTextError,
 )
 from pgwire_gateway.messages.extended_query import (
     Bind,
@@ -173,6 +174,7 @@ __all__ = [
     "Sync",
     "Terminate",
     "TransactionStatus",
+    "UntranslatableTextError",
     "Writer",
     "decode_startup_packet",
 ]

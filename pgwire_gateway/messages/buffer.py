@@ -6,7 +6,11 @@ Section "Message Data Types" of PostgreSQL's protocol chapter. Knows no message.
 import struct
 from collections.abc import Sequence
 
-from pgwire_gateway.messages.errors import InvalidTextError, MalformedMessageError
+from pgwire_gateway.messages.errors import (
+    InvalidTextError,
+    MalformedMessageError,
+    UntranslatableTextError,
+)
 
 _INT16 = struct.Struct("!h")
 _INT32 = struct.Struct("!i")
@@ -180,7 +184,7 @@ class Writer:
 
     def string(self, value: str) -> None:
         """Append a String with its zero byte."""
-        raw = value.encode(self._encoding)
+        raw = encode_text(value, self._encoding)
         if b"\0" in raw:
             raise ValueError("a String of the protocol cannot hold a zero byte")
         self._parts += raw
@@ -205,17 +209,54 @@ def decode_text(raw: bytes, encoding: str) -> str:
 
     Raises:
         InvalidTextError: the bytes are not text in that encoding.
+        UntranslatableTextError: They stand for nothing that can be stored.
     """
     try:
         return raw.decode(encoding)
     except UnicodeDecodeError as error:
         sequence = raw[error.start :][: _sequence_length(raw[error.start], encoding)]
-        shown = " ".join(f"0x{byte:02x}" for byte in sequence)
-        name = _POSTGRES_NAMES.get(encoding, encoding.upper())
-        raise InvalidTextError(f'invalid byte sequence for encoding "{name}": {shown}') from None
+        shown, name = _shown(sequence), _postgres_name(encoding)
+        if error.encoding == _TABLE:
+            # Each byte is a character there, but not of Unicode.
+            raise UntranslatableTextError(_untranslatable(shown, name, "UTF8")) from None
+        message = f'invalid byte sequence for encoding "{name}": {shown}'
+        raise InvalidTextError(message, raw) from None
 
 
-_POSTGRES_NAMES = {"utf-8": "UTF8"}
+def encode_text(text: str, encoding: str) -> bytes:
+    """Encode text for a client, or fail as PostgreSQL does.
+
+    Raises:
+        UntranslatableTextError: A character has no equivalent in that encoding.
+    """
+    try:
+        return text.encode(encoding)
+    except UnicodeEncodeError as error:
+        shown = _shown(text[error.start].encode("utf-8", "surrogatepass"))
+        message = _untranslatable(shown, "UTF8", _postgres_name(encoding))
+        raise UntranslatableTextError(message) from None
+
+
+_OWN_CODECS = "postgres_"
+"""What names of codecs begin with that are made after PostgreSQL's encodings, and named so."""
+
+_TABLE = "charmap"
+"""What Python calls the encoding of those that convert byte by byte."""
+
+
+def _shown(sequence: bytes) -> str:
+    return " ".join(f"0x{byte:02x}" for byte in sequence)
+
+
+def _untranslatable(shown: str, before: str, after: str) -> str:
+    return (
+        f'character with byte sequence {shown} in encoding "{before}" has no equivalent in encoding'
+        f' "{after}"'
+    )
+
+
+def _postgres_name(encoding: str) -> str:
+    return "UTF8" if encoding == "utf-8" else encoding.removeprefix(_OWN_CODECS).upper()
 
 
 def _sequence_length(lead: int, encoding: str) -> int:

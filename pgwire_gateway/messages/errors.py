@@ -22,3 +22,12 @@ class InvalidTextError(MalformedMessageError):
     Where MalformedMessageError is a protocol violation (08P01), this is a character that is not in
     the repertoire (22021).
     """
+
+    def __init__(self, message: str, text: bytes = b"") -> None:
+        super().__init__(message)
+        self.text = text
+        """The string."""
+
+
+class UntranslatableTextError(InvalidTextError):
+    """A character that one encoding has and the other one has not (22P05)."""

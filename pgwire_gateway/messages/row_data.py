@@ -4,6 +4,7 @@ Sections "Simple Query" and "Extended Query"; shared by both. Values stay bytes:
 not known here.
 """
 
+import math
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import ClassVar, Final, NamedTuple, Self
 from typing_extensions import override
 
 from pgwire_gateway.messages.base import BackendMessage, BodylessMessage
-from pgwire_gateway.messages.buffer import Reader, Writer
+from pgwire_gateway.messages.buffer import Reader, Writer, encode_text
 
 _HEADER: Final = struct.Struct("!ciH")
 _FIXED_FIELDS: Final = struct.Struct("!IhIhih")
@@ -75,7 +76,7 @@ class RowDescription(BackendMessage):
         parts: list[bytes] = []
         for field in self.fields:
             parts += (
-                field.name.encode(encoding),
+                encode_text(field.name, encoding),
                 b"\0",
                 _FIXED_FIELDS.pack(
                     field.table_oid,
@@ -124,8 +125,20 @@ class DataRow(BackendMessage):
 
 def encode_data_rows(rows: Iterable[Sequence[bytes | None]]) -> bytes:
     """Return the DataRow messages of rows, in one go."""
+    return encode_data_run(rows)[0]
+
+
+def encode_data_run(
+    rows: Iterable[Sequence[bytes | None]], enough_bytes: float = math.inf
+) -> tuple[bytes, int]:
+    """Take rows until their DataRow messages are long enough, or there are no more.
+
+    Returns:
+        The messages in one go, and how many they are.
+    """
     parts: list[bytes] = []
-    for row in rows:
+    total = count = 0
+    for count, row in enumerate(rows, 1):  # noqa: B007 - returned
         place = len(parts)
         parts.append(b"")
         size = 6
@@ -137,7 +150,10 @@ def encode_data_rows(rows: Iterable[Sequence[bytes | None]]) -> bytes:
                 parts += (_LENGTH.pack(len(value)), value)
                 size += 4 + len(value)
         parts[place] = _HEADER.pack(b"D", size, len(row))
-    return b"".join(parts)
+        total += size
+        if total >= enough_bytes:
+            break
+    return b"".join(parts), count
 
 
 @dataclass(frozen=True, slots=True)

@@ -224,9 +224,15 @@ def _plan_explain(
         answerable = explained.answerable
     analysis = catalog.analyses.analyse(statement.text, parameter_oids, name=prepared)
     if explained is None or explained.route in _POSTGRESQLS:
-        if not statement.details["analyze"]:
-            answerable = None  # no rows are read
-        return Plan(statement, Route.CATALOG, analysis, prepared=prepared, answerable=answerable)
+        is_run = bool(statement.details["analyze"])
+        return Plan(
+            statement,
+            Route.CATALOG,
+            analysis,
+            prepared=prepared,
+            answerable=answerable if is_run else None,
+            replaceable=is_run and (explained is None or explained.replaceable),
+        )
     return Plan(statement, Route.EXPLAIN, analysis, prepared=prepared, explained=explained)
 
 
@@ -244,7 +250,15 @@ def _plan_declare(
     analysis = catalog.analyses.analyse(statement.text, parameter_oids, name=prepared)
     if is_ours:
         return Plan(statement, Route.CURSOR, analysis, prepared=prepared, explained=read)
-    return Plan(statement, Route.CATALOG, analysis, prepared=prepared, answerable=answerable)
+    return Plan(
+        statement,
+        Route.CATALOG,
+        analysis,
+        prepared=prepared,
+        answerable=answerable,
+        # Without WITH HOLD it takes a block, which has locked what was analysed in it.
+        replaceable=statement.details["hold"] and (read is None or read.replaceable),
+    )
 
 
 _AROUND_QUERIES = {

@@ -3,13 +3,20 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from catalog.errors import GatewayError
+from catalog.pg.text_codecs import UNCONVERTED
+from catalog.pg.types import TEXT
 from pgwire_gateway.messages.base import Frame, FrontendMessage
 from pgwire_gateway.messages.copy_data import CopyData, CopyDone, CopyFail
+from pgwire_gateway.messages.errors import InvalidTextError
 from pgwire_gateway.messages.extended_query import Bind, Describe, Parse, Sync
 from pgwire_gateway.messages.simple_query import FunctionCall, Query
 from pgwire_gateway.protocol import extended_query, relaying, simple_query
 from pgwire_gateway.session.state import ClientSession
 from rewrite.errors import UnsupportedError
+
+_WHERE = "W"
+"""Field of an error that tells what was going on."""
 
 IGNORED = frozenset({CopyData, CopyDone, CopyFail})
 """Messages of a COPY that failed on our side before the client knew."""
@@ -50,8 +57,26 @@ def on_frame(session: ClientSession, frame: Frame[FrontendMessage]) -> None:
         return
     try:
         HANDLERS[kind](session, frame.decode(session.frontend.encoding))
+    except InvalidTextError as error:
+        _fail(session, _told_by_postgresql(session, error), kind)
     except Exception as error:  # noqa: BLE001 - whatever fails is told to the client
         _fail(session, error, kind)
+
+
+def _told_by_postgresql(session: ClientSession, error: InvalidTextError) -> Exception:
+    """Return what PostgreSQL says of bytes that are no text, where it has to be asked for that.
+
+    Which of them make up a character, and what is wrong with that, differs from one encoding of
+    several bytes to the next.
+    """
+    if not error.text or session.encoding in UNCONVERTED or session.transaction.failed:
+        return error
+    try:
+        session.catalog.canonical_parameters([TEXT], [error.text])
+    except GatewayError as told:
+        told.fields.pop(_WHERE, None)  # it was no parameter
+        return told
+    return error
 
 
 def _fail(session: ClientSession, error: Exception, kind: type[FrontendMessage]) -> None:

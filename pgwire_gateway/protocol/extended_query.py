@@ -254,7 +254,7 @@ def _statement(session: ClientSession, name: str) -> PreparedStatement:
 def _analysed(session: ClientSession, statement: PreparedStatement) -> PreparedStatement:
     """Analyse a statement that was only passed through."""
     session.transaction.require_not_failed()
-    parse = Parse.decode(b"\0" + statement.parse, session.frontend.encoding)
+    parse = Parse.decode(b"\0" + statement.parse, statement.codec)
     with session.planning():
         plan = router.plan(
             session.catalog,
@@ -262,7 +262,8 @@ def _analysed(session: ClientSession, statement: PreparedStatement) -> PreparedS
             parse.parameter_type_oids,
             session.prepared_name(statement.name),
         )
-    relaying.remember_parse(session, parse, plan)
+    if statement.codec == session.frontend.encoding:
+        relaying.remember_parse(session, parse, plan)
     session.statements[statement.name] = PreparedStatement(statement.name, plan)
     return session.statements[statement.name]
 

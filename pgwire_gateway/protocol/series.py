@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from catalog.bookkeeping.proofs import READ_COMMITTED, Checks, Proof, together
 from catalog.connection.relay import message
-from pgwire_gateway.planning.plans import Route
+from pgwire_gateway.planning.plans import Plan, Route
 from pgwire_gateway.session.portals import PreparedStatement
-from pgwire_gateway.session.shortcuts import Shortcut
+from pgwire_gateway.session.shortcuts import PASSED, Shortcut
 from pgwire_gateway.session.state import ClientSession
 
 SERIES_BYTES: Final = 1 << 20
@@ -101,6 +101,20 @@ class Passage:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Detour:
+    """Why series of one form cannot pass: a statement in it is not PostgreSQL's alone to run."""
+
+    name: str
+    plan: Plan
+    """Of the prepared statement of that name."""
+
+    def holds(self, session: ClientSession) -> bool:
+        """Return whether it is still so."""
+        statement = session.statements.get(self.name)
+        return statement is not None and statement.plan is self.plan
+
+
 class Series(NamedTuple):
     """Messages up to Sync."""
 
@@ -174,16 +188,20 @@ def passage_of(session: ClientSession, form: Form) -> Passage | None:
     What was found for a form is kept while the session holds the same under the names in it.
     """
     known = session.passages.get(form)
+    if isinstance(known, Detour) and known.holds(session):
+        return None
     if isinstance(known, Passage):
         for name, statement in known.named:
             if session.statements.get(name) is not statement:
                 break
         else:
             return known
-    found = _Builder(session).passage(form)
+    builder = _Builder(session)
+    found = builder.passage(form)
     lasting = found is not None and not found.prepares and not found.closes
-    if found is not None and lasting and sum(map(len, form)) <= KEPT_BYTES:
-        session.passages.keep(form, found)
+    kept = found if lasting else builder.detour
+    if kept is not None and sum(map(len, form)) <= KEPT_BYTES:
+        session.passages.keep(form, kept)
     return found
 
 
@@ -204,6 +222,7 @@ class _Builder:
     first: Shortcut | None = None
     begun: int = 0
     closes: bool = False
+    detour: Detour | None = None
 
     def passage(self, form: Form) -> Passage | None:
         """Return the way of a series; None when it is the long one."""
@@ -254,7 +273,7 @@ class _Builder:
         self.renamed.append(part)
         plan = shortcut.plan if shortcut.action else replace(shortcut.plan, prepared=text)
         kept = b"" if name or shortcut.action else rest
-        statement = PreparedStatement(text, plan, kept)
+        statement = PreparedStatement(text, plan, kept, session.frontend.encoding)
         known = replace(shortcut, plan=plan)
 
         def declare(session: ClientSession) -> None:
@@ -323,11 +342,14 @@ class _Builder:
             return None
         shortcut = session.shortcuts.of_prepared(session.catalog, text, statement.plan)
         if shortcut is None:
+            if statement.plan.route not in PASSED:
+                self.detour = Detour(text, statement.plan)
             return None
         self.named[text] = statement
         if statement.plan.prepared:
             self._include(shortcut)
-            return shortcut, statement.plan.prepared.encode(session.frontend.encoding)
+            prepared = self._sent(statement.plan.prepared)
+            return None if prepared is None else (shortcut, prepared)
         return self._prepared_again(shortcut, statement)
 
     def _prepared_again(
@@ -338,7 +360,9 @@ class _Builder:
             return shortcut, b""
         if self.renamed:
             return None
-        text = shortcut.plan.statement.text.encode(self.session.frontend.encoding)
+        text = self._sent(shortcut.plan.statement.text)
+        if text is None or (statement.parse and statement.codec != self.session.frontend.encoding):
+            return None
         self.before = message(b"P", b"\0" + (statement.parse or text + b"\0\0\0"))
         self.again = shortcut
         self._include(shortcut)
@@ -347,6 +371,13 @@ class _Builder:
     def _include(self, shortcut: Shortcut) -> None:
         if shortcut not in self.shortcuts:
             self.shortcuts.append(shortcut)
+
+    def _sent(self, text: str) -> bytes | None:
+        """Return a text in the client's encoding; None where it has no characters for it."""
+        try:
+            return text.encode(self.session.frontend.encoding)
+        except UnicodeEncodeError:
+            return None
 
     def _text(self, name: bytes) -> str:
         return name.decode(self.session.frontend.encoding, "surrogateescape")

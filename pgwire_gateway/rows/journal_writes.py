@@ -1,7 +1,7 @@
 """How row versions get into a journal: few into the tail, many into a segment, keys checked."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import chain
 from typing import Any, Final
@@ -190,7 +190,7 @@ class JournalWriter:
 
         Raises:
             GatewayError: 23502 or 23514 for a row that violates a constraint; 21000, 23505 or 0A000
-                for conflicts of a MERGE.
+                for conflicts of a MERGE; XX001 when rows have got lost.
         """
         if change.changes_key:
             self._write_moved(table, rows, batches, version)
@@ -203,7 +203,7 @@ class JournalWriter:
                     merge_conflicts.require_none(self._session, table, batch)
                 yield rows.storage(batch, version)
 
-        self.publish(versions(), version, table)
+        self.publish(versions(), version, table, told=lambda: rows.versions)
 
     def _write_moved(
         self, table: JournalTable, rows: ChangedRows, batches: Iterable[Any], version: int
@@ -212,14 +212,14 @@ class JournalWriter:
 
         Raises:
             GatewayError: 23502 or 23514 for a row that violates a constraint, 23505 for a key that
-                another row has.
+                another row has, XX001 when rows have got lost.
             UnsupportedError: 0A000 for keys whose equal values may look different.
         """
         if not ChangedKeys.applies(table):
             raise UnsupportedError(
-                "changing the primary key of many rows at once, where equal values of it may look"
-                " different, is not supported",
-                hint="Change fewer rows per statement than the setting inline_rows.",
+                "changing the primary key of many rows at once, or of large ones, where equal"
+                " values of it may look different, is not supported",
+                hint="Change fewer rows per statement than the setting inline_rows, or 64 MB.",
             )
         names, held = ChangedKeys.columns(table), []
         with closing(Spool(self._services.warehouse, table)) as spool:
@@ -242,7 +242,8 @@ class JournalWriter:
                     gone = rows.storage(batch.filter(old), version, old_keys=True)
                     yield [kept, gone], rows.storage(batch.filter(new), version)
 
-            self._publish_apart(table, parts(), version)
+            told = rows.versions + int(pc.sum(goes).as_py() or 0)
+            self._publish_apart(table, parts(), version, told)
 
     def write_drawn(
         self, table: JournalTable, rows: ChangedRows, batches: Iterable[Any], version: int
@@ -276,7 +277,7 @@ class JournalWriter:
                     kept = rows.storage(batch.filter(pc.invert(new)), version)
                     yield [kept], rows.storage(batch.filter(new), version)
 
-            self._publish_apart(table, parts(), version)
+            self._publish_apart(table, parts(), version, rows.versions)
 
     def _require_alone(self, table: JournalTable, held: Sequence[Any], place: int | None) -> None:
         """Refuse the new key of a row of some batches (23505), where there is such a row."""
@@ -288,9 +289,12 @@ class JournalWriter:
             raise unique_keys.duplicate(self._session, table, key, values)
 
     def _publish_apart(
-        self, table: JournalTable, parts: Iterable[tuple[list[Any], Any]], version: int
+        self, table: JournalTable, parts: Iterable[tuple[list[Any], Any]], version: int, told: int
     ) -> None:
-        """Write row versions, and apart from them new ones, whose keys no row may have before."""
+        """Write row versions, and apart from them new ones, whose keys no row may have before.
+
+        So many have to be `told` together.
+        """
         before = self._observer.observe([self._relid])
         writers = [SegmentWriter(self._services.engine, table) for _ in range(2)]
         try:
@@ -300,9 +304,9 @@ class JournalWriter:
                     writers[0].write(batch)
                 writers[1].write(new)
             segments = [writer.finish(self._statement) for writer in writers]
-            self._session.catalog.journals.publish(
-                self._relid, version, [*segments[0], *segments[1]]
-            )
+            written = [*segments[0], *segments[1]]
+            require_all(table, told, written)
+            self._session.catalog.journals.publish(self._relid, version, written)
         except BaseException:
             for writer in writers:
                 writer.abort()
@@ -331,10 +335,22 @@ class JournalWriter:
         version: int,
         table: JournalTable,
         kind: SegmentKind = SegmentKind.DELTA,
+        *,
+        told: Callable[[], int] | None = None,
     ) -> tuple[Segment, ...]:
         """Write row versions in storage layout as one segment of the journal.
 
         A base that is divided gets one for each partition.
+
+        Args:
+            batches: The row versions.
+            version: Their version number.
+            table: The table.
+            kind: The part of the journal that they belong to.
+            told: Returns, once all have come, how many there have to be.
+
+        Raises:
+            GatewayError: XX001 when other row versions are in files.
         """
         writer = SegmentWriter(self._services.engine, table, kind)
         try:
@@ -342,6 +358,8 @@ class JournalWriter:
                 self._statement.check()
                 writer.write(batch)
             segments = writer.finish(self._statement)
+            if told is not None:
+                require_all(table, told(), segments)
             if segments:
                 self._session.catalog.journals.publish(self._relid, version, segments)
         except BaseException:

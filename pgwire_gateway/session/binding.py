@@ -8,6 +8,7 @@ from catalog.pg import sqlstate, types
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import format_codes
 from pgwire_gateway.wire_types import parameters as wire_parameters
+from pgwire_gateway.wire_types.client_values import in_utf8
 from rewrite.context import ParameterValue, UnreadValue
 
 BINARY = 1
@@ -42,8 +43,10 @@ def bind(call: Invocation) -> tuple[ParameterValue, ...]:
     binary: Sequence[bytes | None] = call.values
     if any(code != BINARY for code in codes) or _is_as_spelled(oids):
         binary = call.session.catalog.canonical_parameters(oids, call.values, codes)
+    encoding = call.session.encoding
     return tuple(
-        ParameterValue(oid, _read(oid, data)) for oid, data in zip(oids, binary, strict=True)
+        ParameterValue(oid, _read(oid, in_utf8(data, oid, encoding)))
+        for oid, data in zip(oids, binary, strict=True)
     )
 
 

@@ -7,8 +7,7 @@ is kept when its transaction is committed, in memory or in a file without a name
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from tempfile import TemporaryFile
-from typing import IO, Final
+from typing import Final
 
 import pyarrow as pa
 from typing_extensions import override
@@ -18,16 +17,11 @@ from catalog.pg import sqlstate as codes
 from pgwire_gateway.messages.row_data import FieldDescription
 from pgwire_gateway.session.portals import NoRows, Portal, RowStream
 from pgwire_gateway.session.results import field_descriptions
-from pgwire_gateway.spark.errors import storage_failures
+from pgwire_gateway.spark.batch_stores import BatchStore
 from rewrite.errors import UnsupportedError
 from rewrite.results import OutputColumn
 
-MOST_BYTES: Final = 16 << 20
-"""How much of what is kept is held in memory."""
-
 _BINARY: Final = (1,)
-
-_OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 @dataclass
@@ -116,6 +110,10 @@ class Cursor(Portal):
         self.rows.is_broken = True
 
     @override
+    def encode_in(self, before: str, after: str) -> None:
+        self.fetching.encode_in(after)
+
+    @override
     def close(self) -> None:
         # It may be taking rows in a thread of its own.
         self.fetching.close()
@@ -134,7 +132,7 @@ class CursorRows:
         self.is_broken = False
         """Whether rows are left that cannot be taken any more."""
         self._rest: pa.RecordBatch | None = None
-        self._file: IO[bytes] | None = None
+        self._kept: BatchStore | None = None
         self.is_kept = False
         """Whether all that are left have been computed."""
         self.position = 0
@@ -192,57 +190,30 @@ class CursorRows:
         Raises:
             GatewayError: As of `Cursor.keep`.
         """
-        held = [] if self._rest is None else [self._rest]
-        self._rest = None
-        if not self.is_at_end:
-            self._hold(held)
+        kept = BatchStore()
+        try:
+            if self._rest is not None:
+                kept.add(self._rest)
+                self._rest = None
+            if not self.is_at_end:
+                for batch in self._batches:
+                    kept.add(batch)
+        except BaseException:
+            kept.close()
+            raise
         self._release()
         self._release = _nothing
-        self._batches = iter(held) if self._file is None else _stored(self._file)
+        self._kept, self._batches = kept, iter(kept)
         self.is_kept = True
-
-    def _hold(self, held: list[pa.RecordBatch]) -> None:
-        size = 0
-        for batch in self._batches:
-            held.append(batch)
-            size += batch.nbytes
-            if size > MOST_BYTES:
-                self._file = _filed(held, self._batches)
-                return
 
     def close(self) -> None:
         """Release what computes the rows, or holds them."""
         self.is_broken |= not self.is_at_end
         self._release()
         self._batches = iter(())
-        if self._file is not None:
-            self._file.close()
-
-
-def _filed(held: list[pa.RecordBatch], remaining: Iterator[pa.RecordBatch]) -> IO[bytes]:
-    """Write batches to a file without a name."""
-    with storage_failures():
-        file = TemporaryFile()  # noqa: SIM115 - closed with the cursor
-        sink = pa.ipc.new_stream(file, held[0].schema, options=_OPTIONS)
-        for batch in held:
-            sink.write_batch(batch)
-    try:
-        for batch in remaining:
-            with storage_failures():
-                sink.write_batch(batch)
-        with storage_failures():
-            sink.close()
-            file.seek(0)
-    except BaseException:
-        file.close()
-        raise
-    return file
+        if self._kept is not None:
+            self._kept.close()
 
 
 def _nothing() -> None:
     pass
-
-
-def _stored(file: IO[bytes]) -> Iterator[pa.RecordBatch]:
-    with storage_failures():
-        yield from pa.ipc.open_stream(file)

@@ -1,7 +1,7 @@
 """One execution of a planned statement: who runs it, with which values, and how it is stopped."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from catalog.bookkeeping.moments import TimeOuts
 from catalog.results import ResultColumn
@@ -10,6 +10,7 @@ from pgwire_gateway.planning.plans import Plan
 from pgwire_gateway.session.portals import format_codes
 from pgwire_gateway.session.services import Services
 from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.spark.batch_stores import BatchFile
 from pgwire_gateway.spark.statements import RunningStatement
 from rewrite.tree import Node
 
@@ -33,6 +34,8 @@ class Invocation:
     """What limits the session, where that has been asked for since the plan was made."""
     finds_out: bool = False
     """Whether the first thing it does tells what limits the session, and whether the plan holds."""
+    returned: BatchFile = field(default_factory=BatchFile, compare=False)
+    """Where rows of RETURNING go that are too many for memory, whatever tables they come from."""
 
     @property
     def services(self) -> Services:

@@ -33,6 +33,11 @@ class _Streams:
             self._streams.pop(0).close()
         self.exhausted = True
 
+    def encode_in(self, client_encoding: str) -> None:
+        """Send what is left to a client that has another encoding now."""
+        for stream in self._streams:
+            stream.encode_in(client_encoding)
+
     def close(self) -> None:
         """Release what is left."""
         for stream in self._streams:

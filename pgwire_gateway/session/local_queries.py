@@ -31,7 +31,7 @@ def run(call: Invocation) -> StatementResult:
     if call.statement.kind is StatementKind.EXPLAIN:
         result.rows = without_capture(result.rows)
     formats = call.result_formats or (result.format_code,)
-    rows = LocalRows(result, formats)
+    rows = LocalRows(result, formats, call.session.encoding)
     prove = partial(answerable.prove, call.session.catalog, call.plan.answerable)
     if result.columns is None:
         for _ in rows.take(0):

@@ -542,7 +542,7 @@ class Observer:
     def _query(self, sql: str, *values: int) -> list[list[bytes | None]]:
         texts = [str(value).encode() for value in values]
         result = self._session.catalog.execute_parameters(
-            sql, texts, parameter_oids=[26] * len(texts)
+            sql, texts, parameter_oids=[26] * len(texts), is_own=True
         )
         return list(result.rows)
 

@@ -16,6 +16,7 @@ from catalog.pg import sqlstate as codes
 from pgwire_gateway.messages.row_data import FieldDescription
 from pgwire_gateway.planning.plans import Plan
 from pgwire_gateway.spark.statements import RunningStatement
+from pgwire_gateway.wire_types.client_values import recoded
 
 
 class RowStream(Protocol):
@@ -26,6 +27,9 @@ class RowStream(Protocol):
 
     def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:
         """Yield runs of DataRow messages with their numbers of rows; ``limit`` rows, 0 all."""
+
+    def encode_in(self, client_encoding: str) -> None:
+        """Send what is left to a client that has another encoding now; its name is PostgreSQL's."""
 
     def close(self) -> None:
         """Release what produces the rows; cancels work still going on."""
@@ -39,6 +43,9 @@ class NoRows:
     def take(self, limit: int) -> Iterator[tuple[bytes | memoryview, int]]:  # noqa: ARG002
         """Yield nothing."""
         return iter(())
+
+    def encode_in(self, client_encoding: str) -> None:
+        """Send nothing in any encoding."""
 
     def close(self) -> None:
         """Release nothing."""
@@ -77,6 +84,8 @@ class PreparedStatement:
     plan: Plan | None
     parse: bytes = b""
     """Text and types as in its Parse message, while the catalog does not hold it."""
+    codec: str = "utf-8"
+    """Python's name of the encoding of that text."""
 
 
 PORTAL_NUMBERS = count(1)
@@ -120,6 +129,8 @@ class Portal:
     number: int = field(default_factory=PORTAL_NUMBERS.__next__)
     taken: int = 0
     """How many of its rows have been taken."""
+    unreadable: GatewayError | None = None
+    """Why its parameters are not in the client's encoding."""
 
     @property
     def position(self) -> int:
@@ -180,6 +191,28 @@ class Portal:
                 f'portal "{self.name}" cannot be run',
                 sqlstate=codes.OBJECT_NOT_IN_PREREQUISITE_STATE,
             )
+
+    def encode_in(self, before: str, after: str) -> None:
+        """Follow the client from one encoding to another one.
+
+        Args:
+            before: PostgreSQL's name of the encoding that the parameters are in.
+            after: That of the encoding in which rows are sent from now on.
+        """
+        if self.result is not None:
+            self.result.stream.encode_in(after)
+            return
+        plan = self.statement.plan
+        if plan is None or plan.analysis is None or not self.parameters:
+            return
+        oids, formats = plan.analysis.parameter_oids, self.parameter_formats
+        codes = format_codes(formats, len(self.parameters))
+        try:
+            (values,) = recoded([list(self.parameters)], oids, codes, before, after)
+        except GatewayError as error:
+            self.unreadable = error
+        else:
+            self.parameters = tuple(values)
 
     def close(self) -> None:
         """Release the rows not taken."""

@@ -17,6 +17,9 @@ T = TypeVar("T")
 ATTEMPTS = 100
 """How often a statement is planned while others change definitions."""
 
+UNLOCKED_ATTEMPTS = 5
+"""How often what only reads is planned before its relations stay locked from then on."""
+
 
 def as_defined(make: Callable[[], Plan], run: Callable[[Plan], T]) -> T:
     """Run what only reads by a plan, which is made again as often as definitions change.

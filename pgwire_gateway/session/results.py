@@ -6,14 +6,18 @@ from typing import Any, Protocol
 
 from catalog.connection.tuple_stores import TupleStore
 from catalog.results import LocalResult, ResultColumn, Row
-from pgwire_gateway.messages.row_data import FieldDescription, encode_data_rows
+from pgwire_gateway.messages.row_data import FieldDescription, encode_data_run
 from pgwire_gateway.read_ahead import ReadAhead
 from pgwire_gateway.session.portals import format_codes
+from pgwire_gateway.wire_types.client_values import recoded
 from pgwire_gateway.wire_types.mixed_formats import with_binary_columns
 from pgwire_gateway.wire_types.row_encoder import RowEncoder
 
 RUN_ROWS = 500
-"""Rows from PostgreSQL that are encoded into one run."""
+"""Rows from PostgreSQL that are encoded into one run, at most."""
+
+RUN_BYTES = 1 << 20
+"""A run ends once its values are as long as this: rows may be long."""
 
 
 def field_descriptions(
@@ -52,11 +56,14 @@ class CatalogRows:
         codes: Sequence[int],
         *,
         are_held: bool = False,
+        encoding: str = "UTF8",
     ) -> None:
         """Take rows that are in the format of all ``codes``, or in text where these differ.
 
-        They come through the connection, unless they `are_held` already.
+        They come through the connection, unless they `are_held` already. PostgreSQL's name of the
+        client's encoding is told, which their text is in.
         """
+        self._encoding = self._wanted = encoding
         self._rows: Iterator[Row] = iter(rows)
         self._type_oids = type_oids
         self._codes = codes
@@ -69,10 +76,27 @@ class CatalogRows:
         if limit:
             self.hold()
         rows = islice(self._rows, limit) if limit else self._rows
-        while run := list(islice(rows, RUN_ROWS)):
-            if self._mixed:
-                run = with_binary_columns(run, self._type_oids, self._codes)
-            yield encode_data_rows(run), len(run)
+        while True:
+            run = islice(rows, RUN_ROWS)
+            if self._mixed or self._wanted != self._encoding:
+                data, count = encode_data_run(self._converted(_cut(run)))
+            else:
+                data, count = encode_data_run(run, RUN_BYTES)
+            if not count:
+                return
+            yield data, count
+
+    def _converted(self, run: list[Row]) -> list[Row]:
+        """Return rows in the formats, and in the encoding, that the client asks for."""
+        if self._mixed:
+            run = with_binary_columns(run, self._type_oids, self._codes, self._encoding)
+        if self._wanted != self._encoding:
+            run = recoded(run, self._type_oids, self._codes, self._encoding, self._wanted)
+        return run
+
+    def encode_in(self, client_encoding: str) -> None:
+        """Send what is left to a client that has another encoding now."""
+        self._wanted = client_encoding
 
     def hold(self) -> None:
         """Fetch all rows, so that the connection is free, and what they come from may go."""
@@ -87,13 +111,27 @@ class CatalogRows:
             pass
 
 
+def _cut(rows: Iterable[Row]) -> list[Row]:
+    """Take rows until they are long enough for a run."""
+    run, size = [], 0
+    for row in rows:
+        run.append(row)
+        size += sum(len(value) for value in row if value is not None)
+        if size >= RUN_BYTES:
+            break
+    return run
+
+
 class LocalRows(CatalogRows):
     """Rows of a statement PostgreSQL is evaluating; its command tag is known after the last one."""
 
-    def __init__(self, result: LocalResult, result_formats: Sequence[int] = ()) -> None:
+    def __init__(
+        self, result: LocalResult, result_formats: Sequence[int] = (), encoding: str = "UTF8"
+    ) -> None:
         columns = result.columns or ()
         codes = format_codes(result_formats, len(columns))
-        super().__init__(result.rows, [column.type_oid for column in columns], codes)
+        types = [column.type_oid for column in columns]
+        super().__init__(result.rows, types, codes, encoding=encoding)
         self._result = result
 
     def tag(self, taken: int) -> str:
@@ -142,6 +180,10 @@ class SparkRows:
             taken += batch.num_rows
             yield from self._encoded(batch)
 
+    def encode_in(self, client_encoding: str) -> None:
+        """Send what is left to a client that has another encoding now."""
+        self._encoder.encode_in(client_encoding)
+
     def close(self) -> None:
         """Stop Spark when rows are left."""
         if self._ahead is not None:
@@ -176,23 +218,3 @@ class SparkRows:
     def _end(self) -> None:
         self.exhausted = True
         self._batches.close()
-
-
-class BatchRows(SparkRows):
-    """Rows that are in memory already: those RETURNING gives back."""
-
-    def __init__(self, batches: Sequence[object], encoder: RowEncoder) -> None:
-        super().__init__(MemoryBatches(batches), encoder)
-
-
-class MemoryBatches:
-    """Batches held in memory behind the interface of a running query."""
-
-    def __init__(self, batches: Sequence[object]) -> None:
-        self._batches = batches
-
-    def __iter__(self) -> Iterator[object]:
-        return iter(self._batches)
-
-    def close(self) -> None:
-        """Release nothing."""

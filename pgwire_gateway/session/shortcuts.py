@@ -32,6 +32,9 @@ TRANSACTION_ACTIONS = frozenset(
 )
 """Transaction commands that are passed through."""
 
+PASSED = frozenset({Route.CATALOG, Route.COMMAND})
+"""Routes of which statements may have a shortcut; those of no other ever have one."""
+
 FUNCTIONS = re.compile(r":(?:funcid|opfuncid|aggfnoid|winfnoid) (\d+)")
 """Functions in PostgreSQL's tree."""
 
@@ -120,6 +123,9 @@ class Shortcuts:
     def add_query(self, catalog: CatalogSession, query: bytes, plan: Plan) -> None:
         """Remember the plan of a query string of one statement."""
         if plan.statement.parameter_count or len(query) > KEPT_BYTES:
+            return
+        # PostgreSQL hides the portal of a query string there, but not the one it would have.
+        if any(relation.name == "pg_cursors" for relation in plan.statement.relations):
             return
         shortcut = self._of(catalog, plan)
         if shortcut is not None:

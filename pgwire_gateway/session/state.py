@@ -24,6 +24,8 @@ from catalog.session.connections import CatalogSession
 from catalog.statements.splitting import Statement, StatementKind, split
 from pgwire_gateway import errors
 from pgwire_gateway.messages.base import BackendMessage, Frame, FrontendMessage
+from pgwire_gateway.messages.buffer import encode_text
+from pgwire_gateway.messages.errors import UntranslatableTextError
 from pgwire_gateway.messages.responses import (
     NoticeResponse,
     NotificationResponse,
@@ -49,9 +51,6 @@ from rewrite.tree import Node
 UNNAMED_PREFIX = "pgwire_unnamed_"
 """Start of the names unnamed statements have in the catalog."""
 
-
-UNCONVERTED_ENCODINGS = frozenset({"UTF8", "SQL_ASCII"})
-"""Client encodings in which text arrives as the server holds it."""
 
 READY = {status.value.decode(): ReadyForQuery(status).encode() for status in TransactionStatus}
 """ReadyForQuery by transaction status."""
@@ -160,7 +159,7 @@ class ClientSession(Session):  # type: ignore[misc]
             self._finish_attendance()
         self.services.flusher.readers.end(self)
         self.catalog.close()
-        self.transaction.forget_made()
+        self.transaction.let_go_of_files()
 
     # what the sub-protocols need ------------------------------------------------------------------
 
@@ -351,12 +350,16 @@ class ClientSession(Session):  # type: ignore[misc]
         self.transaction.fail()
         # Those that were there before the latest savepoint can be used when it is rolled back to.
         self.drop_portals(self.transaction.savepoints.latest if self.transaction.open else 0)
-        self.send(errors.error_response(error))
+        try:
+            self.send(errors.error_response(error))
+        except UntranslatableTextError as other:
+            self.send(errors.error_response(other))
 
     def warn(self, message: str, sqlstate: str = WARNING) -> None:
         """Send a warning, 01000 where it has no code of its own."""
         fields = {"S": "WARNING", "V": "WARNING", "C": sqlstate, "M": message}
-        self.send(NoticeResponse.of(fields))
+        with suppress(UntranslatableTextError):
+            self.send(NoticeResponse.of(fields))
 
     def ready_for_query(self) -> None:
         """End a query cycle: drop portals whose transaction is over, tell the status, send all."""
@@ -433,11 +436,30 @@ class ClientSession(Session):  # type: ignore[misc]
         """Look at the reported settings after a statement that may have changed them."""
         settings = self.catalog.parameter_statuses()
         if settings is not self._settings:
-            self._settings = settings
-            if self.frontend.encoding != self.catalog.codec:
-                self.frontend.encoding = self.catalog.codec
-                self.shortcuts.clear()
-                self.passages.clear()
+            before, self._settings = self.encoding, settings
+            if before != self.encoding:
+                self._change_encoding(before)
+
+    def _change_encoding(self, before: str) -> None:
+        """Follow the client to another encoding: what is left to be sent is sent in that."""
+        self.frontend.encoding = self.catalog.codec
+        self.shortcuts.clear()
+        self.passages.clear()
+        for portal in self.portals.values():
+            portal.encode_in(before, self.encoding)
+
+    @property
+    def encoding(self) -> str:
+        """PostgreSQL's name of the client's encoding."""
+        return self._settings.get("client_encoding", "UTF8")
+
+    def encoded(self, text: str) -> bytes:
+        """Return text in the client's encoding.
+
+        Raises:
+            UntranslatableTextError: A character has no equivalent there.
+        """
+        return encode_text(text, self.frontend.encoding)
 
     def _report_settings(self) -> None:
         # Only before ReadyForQuery: what was changed and changed back is not reported.
@@ -446,7 +468,8 @@ class ClientSession(Session):  # type: ignore[misc]
             return
         for name, value in self._settings.items():
             if self._reported.get(name) != value:
-                self.send(ParameterStatus(name, value))
+                with suppress(UntranslatableTextError):
+                    self.send(ParameterStatus(name, value))
         self._reported = self._settings
 
     @property
@@ -517,7 +540,8 @@ class ClientSession(Session):  # type: ignore[misc]
             return
         for listener in self._listeners:
             listener(fields)
-        self.send(NoticeResponse.of(fields))
+        with suppress(UntranslatableTextError):
+            self.send(NoticeResponse.of(fields))
 
     def _on_notification(self, notification: Notification) -> None:
         self.send(

@@ -245,7 +245,7 @@ class Transaction:
             self._forget()
             if self.open:
                 self._catalog.transaction.rollback()
-            self.forget_made()
+            self.let_go_of_files()
             return
         self._catalog.transaction.leave_own_savepoints()
         if self._catalog.transaction_status == IN_TRANSACTION:
@@ -260,7 +260,7 @@ class Transaction:
     def _ended(self) -> None:
         written = bool(self.written)
         self._forget()
-        self.forget_made()
+        self.let_go_of_files()
         if written:
             self._on_written()
 
@@ -272,8 +272,8 @@ class Transaction:
         self.newly_hot.clear()
         self.savepoints.clear()
 
-    def forget_made(self) -> None:
-        """Let go of files of tables that were not committed, after the transaction."""
+    def let_go_of_files(self) -> None:
+        """Let go of files that were not committed, after the transaction."""
         made, self.made = self.made, {}
         if made:
             self._on_made(made)

@@ -28,7 +28,7 @@ def adopted(
         GatewayError: 53100 when the disk is full, 58030 for other failures of storage.
     """
     with storage_failures():
-        staged = warehouse.stage(table)
+        staged = warehouse.staging.begin()
         try:
             staged.files.mkdir()
             size = contents.value_bytes

@@ -1,9 +1,9 @@
 """Flush tails to deltas and merge a journal into a new base and archive."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,8 +29,8 @@ from pgwire_gateway.spark.small_files import (
     write_small,
 )
 from pgwire_gateway.spark.sorting import Volume, has_identity, install, write_sorted
+from pgwire_gateway.spark.staging import StagedSegment
 from pgwire_gateway.spark.temporary_views import viewed
-from pgwire_gateway.spark.warehouse import StagedSegment
 from pgwire_gateway.wire_types.merged_versions import merged
 from pgwire_gateway.wire_types.tails import latest_per_key, plain_identity
 from pgwire_gateway.wire_types.versions import VERSION_TYPE, storage_schema
@@ -48,6 +48,8 @@ _AT_ONCE: Final = Delivery(batch_rows=10_000)
 
 LARGEST_JOINED: Final = 1 << 30
 """Bases of more bytes stay as they are: readers would gain little by fewer of them."""
+
+_Taken = TypeVar("_Taken")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,17 +194,28 @@ class Compactor:
             statement: What this is part of.
 
         Raises:
-            GatewayError: 57014 when cancelled, 58030 or 53100 when storage fails.
+            GatewayError: 57014 when cancelled, 58030 or 53100 when storage fails, XX001 when that
+                is not a tombstone for each current row, and the tail.
         """
         table, segments = snapshot.table, _current(snapshot)
         history = tail if tail is not None else storage_schema(table).empty_table()
+        if not segments and not history.num_rows:
+            return ()
         if plain_identity(table) is not None and self._are_readable(table, segments, tail):
-            gone = _tombstones(self.live_rows(snapshot, statement, tail), version)
-            history = pa.concat_tables([history, gone])
-            return self._rows(table, history, SegmentKind.ARCHIVE, statement)
+            live = self.live_rows(snapshot, statement, tail)
+            written = self._rows(
+                table,
+                pa.concat_tables([history, _tombstones(live, version)]),
+                SegmentKind.ARCHIVE,
+                statement,
+            )
+            require_all(table, history.num_rows + live.num_rows, written)
+            return written
         kept = self._rows(table, history, SegmentKind.ARCHIVE, statement)
         merge = Merge(snapshot).tombstones(version)
-        return (*kept, *self._write(snapshot, tail, statement, merge))
+        ended = self._write(snapshot, tail, statement, merge)
+        require_all(table, self.live_count(snapshot, statement, tail), ended)
+        return (*kept, *ended)
 
     @contextmanager
     def publishing(self, written: Compaction) -> Iterator[None]:
@@ -230,7 +243,8 @@ class Compactor:
         Raises:
             GatewayError: 57014 when cancelled, 58030 when storage fails.
         """
-        return self._live(snapshot, statement, tail)
+        found = self._live(snapshot, tail)
+        return found if found is not None else self._of_live(snapshot, statement, tail, _all_rows)
 
     def live_count(
         self, snapshot: TableSnapshot, statement: RunningStatement, tail: pa.Table | None = None
@@ -240,16 +254,16 @@ class Compactor:
         Raises:
             GatewayError: 57014 when cancelled, 58030 when storage fails.
         """
-        return int(self._live(snapshot, statement, tail, ("true AS live",)).num_rows)
+        segments = _current(snapshot)
+        if not snapshot.tail_rows and all(s.kind is SegmentKind.BASE for s in segments):
+            return sum(segment.rows for segment in segments)
+        found = self._live(snapshot, tail)
+        if found is not None:
+            return int(found.num_rows)
+        return self._of_live(snapshot, statement, tail, lambda live: live.count())
 
-    def _live(
-        self,
-        snapshot: TableSnapshot,
-        statement: RunningStatement,
-        tail: pa.Table | None,
-        wanted: Sequence[str] | None = None,
-    ) -> pa.Table:
-        """Return the current rows, where Spark has them with these columns alone."""
+    def _live(self, snapshot: TableSnapshot, tail: pa.Table | None) -> pa.Table | None:
+        """Return the current rows where they are few; None where they are Spark's to find."""
         segments = _current(snapshot)
         if not segments and not snapshot.tail_rows:
             return storage_schema(snapshot.table).empty_table()
@@ -257,13 +271,23 @@ class Compactor:
         if identity is not None and self._are_readable(snapshot.table, segments, tail):
             latest = latest_per_key(self._read(snapshot.table, segments, tail), identity)
             return latest.filter(pc.is_null(latest.column(SUBSEQUENT)))
+        return None
+
+    def _of_live(
+        self,
+        snapshot: TableSnapshot,
+        statement: RunningStatement,
+        tail: pa.Table | None,
+        taken: Callable[[Frame], _Taken],
+    ) -> _Taken:
+        """Return what is taken of the current rows as Spark finds them."""
         session = self._engine.sessions(statement.check).large
         driver = session.driver
         with failures(self._engine, driver, statement):
             group = statement.begin(driver)
             session.enter(group)
-            frame = self._frames(session, snapshot, tail, Merge(snapshot).queries)[SegmentKind.BASE]
-            found = _all_rows(frame if wanted is None else frame.select(wanted))
+            frames = self._frames(session, snapshot, tail, Merge(snapshot).queries)
+            found = taken(frames[SegmentKind.BASE])
             statement.end(group)
         return found
 
@@ -322,7 +346,7 @@ class Compactor:
         statement.check()
         volume = Volume(rows.num_rows, rows.nbytes)
         with storage_failures():
-            staged = self._warehouse.stage(table)
+            staged = self._warehouse.staging.begin()
             try:
                 if rows.nbytes <= MAX_BYTES:
                     write_small(rows, table, staged, volume)
@@ -364,7 +388,7 @@ class Compactor:
         """Write pieces of few bytes as the files of a segment; no row makes none."""
         rows = size = 0
         with storage_failures():
-            staged = self._warehouse.stage(table)
+            staged = self._warehouse.staging.begin()
             try:
                 for number, piece in enumerate(pieces):
                     statement.check()
@@ -405,7 +429,7 @@ class Compactor:
         if asked is not None:
             session = self._engine.sessions(statement.check).large
             driver = session.driver
-            with failures(self._engine, driver, statement), self._gathering(table) as gathering:
+            with failures(self._engine, driver, statement), self._gathering() as gathering:
                 wanted = {*table.key, *division.attnums}
                 asked = gathering.of(asked, statement.check, wanted)
                 group = statement.begin(driver)
@@ -495,14 +519,14 @@ class Compactor:
         table, volume = snapshot.table, self._volume(snapshot, _current(snapshot), tail)
         outputs: list[Output] = []
         try:
-            with failures(self._engine, driver, statement), self._gathering(table) as gathering:
+            with failures(self._engine, driver, statement), self._gathering() as gathering:
                 snapshot = gathering.of(snapshot, statement.check)
                 group = statement.begin(driver)
                 session.enter(group)
                 for kind, frame in self._frames(session, snapshot, tail, queries).items():
                     statement.check()
                     divided = partitioning if kind is SegmentKind.BASE else None
-                    staged = self._warehouse.stage(table)
+                    staged = self._warehouse.staging.begin()
                     output = Output(self._warehouse, table, kind, staged, volume, divided)
                     outputs.append(output)
                     output.write(driver, frame)
@@ -514,9 +538,9 @@ class Compactor:
                 output.staged.discard()
 
     @contextmanager
-    def _gathering(self, table: JournalTable) -> Iterator[Gathering]:
-        """Have a directory for copies of a table's files while the context lasts."""
-        staged = self._warehouse.stage(table)
+    def _gathering(self) -> Iterator[Gathering]:
+        """Have a directory for copies of files while the context lasts."""
+        staged = self._warehouse.staging.begin()
         try:
             yield Gathering(self._warehouse, staged)
         finally:

@@ -34,8 +34,9 @@ from pgwire_gateway.spark.cut_files import cut, sorted_rows
 from pgwire_gateway.spark.layouts import Layout
 from pgwire_gateway.spark.small_files import by_key, write_small
 from pgwire_gateway.spark.sorting import Volume, described, install, write_sorted
+from pgwire_gateway.spark.staging import StagedSegment
 from pgwire_gateway.spark.statements import RunningStatement
-from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
+from pgwire_gateway.spark.warehouse import Warehouse
 from pgwire_gateway.wire_types import plain_keys, type_oids
 
 _NUMBER: Final = "number"

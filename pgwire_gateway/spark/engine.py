@@ -15,6 +15,7 @@ from pgwire_gateway.spark.api import Driver, Session
 from pgwire_gateway.spark.errors import SparkError, translate
 from pgwire_gateway.spark.internals.driver import JvmDriver
 from pgwire_gateway.spark.settings import SessionKind, SparkSettings
+from pgwire_gateway.spark.warehouse import Warehouse
 
 __all__ = ["SessionKind", "Sessions", "SparkEngine", "SparkSettings"]
 
@@ -43,6 +44,8 @@ class SparkEngine:
 
     def __init__(self, settings: SparkSettings) -> None:
         self.settings = settings
+        self.warehouse = Warehouse(settings.warehouse, settings.lenders)
+        """The one of this process, which knows what is being written."""
         self._lock = threading.RLock()
         self._driver: Driver | None = None
         self._starting: Future[None] | None = None

@@ -85,7 +85,7 @@ class Executor:
             if found.is_complete:
                 statement.end(group)
                 rows = _within(iter(found), plan.offset, plan.limit)
-                return Batches(found.schema, rows)
+                return Batches(found.schema, rows, found.close)
         running = _Streaming(engine, driver, statement, group, found)
         rows = _within(iter(running), plan.offset, plan.limit)
         return Batches(found.schema, rows, running.close)

@@ -4,11 +4,7 @@ The number of a row version is larger than any that the row had: the moment of t
 more than the largest, where numbers are counted or a clock elsewhere is ahead.
 """
 
-import shutil
-import time
-import uuid
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -26,6 +22,7 @@ from pgwire_gateway.spark.external_frames import JDBC, TABLE, column_names
 from pgwire_gateway.spark.file_sources import quoted, write_options
 from pgwire_gateway.spark.relations import Relation, Relations
 from pgwire_gateway.spark.settings import SessionKind
+from pgwire_gateway.spark.staging import Staging
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.spark.temporary_views import viewed
 from pgwire_gateway.spark.warehouse import synchronise
@@ -35,7 +32,6 @@ from rewrite.results import Source, SourcePart
 
 _STAGING: Final = ".pgwire-"
 """What names of directories begin with that nobody reads."""
-_ABANDONED_S: Final = 3600
 _FEW_ROWS: Final = 1000
 """Versions of so many rows are looked for by their keys."""
 _PLAIN: Final = frozenset({INT2, INT4, INT8, TEXT, VARCHAR})
@@ -91,14 +87,16 @@ def append(  # noqa: PLR0913 - all that one append is about
             frame = framed(written).select(_stored(session, table))
         else:
             frame = _versions(framed, session, written, snapshot, ends_rows=ends_rows)
-        _written_out(external, frame, require)
+        _written_out(external, frame, require, relations.warehouse.staging)
         statement.end(group)
 
 
-def _written_out(external: ExternalJournal, frame: Frame, require: Callable[[], None]) -> None:
+def _written_out(
+    external: ExternalJournal, frame: Frame, require: Callable[[], None], staging: Staging
+) -> None:
     """Append rows that have all columns of the journal or table."""
     if external.format not in {JDBC, TABLE}:
-        _append_file(external, frame, require)
+        _append_file(external, frame, require, staging)
         return
     require()
     if external.format == JDBC:
@@ -187,27 +185,25 @@ def _numbered(
     return f"SELECT {items} FROM {written} w LEFT JOIN ({latest}) j ON {same}"  # noqa: S608
 
 
-def _append_file(external: ExternalJournal, frame: Frame, require: Callable[[], None]) -> None:
+def _append_file(
+    external: ExternalJournal, frame: Frame, require: Callable[[], None], staging: Staging
+) -> None:
     """Write one file beside the directory's others, under a name that nobody reads, and rename it.
 
     One, so that there are all rows of it or none, whatever happens.
     """
     directory = Path(external.location)
-    _remove_abandoned(directory)
     _require_lines(external, frame)
-    staging = directory / f"{_STAGING}{uuid.uuid4().hex}"
-    try:
+    with staging.outside(directory, _STAGING) as place:
         options = write_options(external.format)
-        frame.coalesce(1).write(Writing(external.format, f"file://{staging}", options))
+        frame.coalesce(1).write(Writing(external.format, f"file://{place}", options))
         with storage_failures():
-            (part,) = [file for file in staging.iterdir() if file.name.startswith("part-")]
+            (part,) = [file for file in place.iterdir() if file.name.startswith("part-")]
             synchronise(part)
             reach(Failpoint.APPEND_WRITTEN)
             require()
             part.rename(directory / part.name)
             synchronise(directory)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _require_lines(external: ExternalJournal, frame: Frame) -> None:
@@ -220,12 +216,3 @@ def _require_lines(external: ExternalJournal, frame: Frame) -> None:
             f'NULL in column "{name}", the only one of CSV files, is not supported',
             hint="It would be a blank line. Keep the table in JSON or Parquet.",
         )
-
-
-def _remove_abandoned(directory: Path) -> None:
-    """Remove what writers have left that died."""
-    oldest = time.time() - _ABANDONED_S
-    for staging in directory.glob(f"{_STAGING}*"):
-        with suppress(OSError):
-            if staging.lstat().st_mtime < oldest:
-                shutil.rmtree(staging, ignore_errors=True)

@@ -23,7 +23,7 @@ from pgwire_gateway.spark.file_sources import (
 from pgwire_gateway.spark.row_sizes import require_size
 from pgwire_gateway.spark.sorting import Volume
 from pgwire_gateway.spark.source_types import SourceColumn
-from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
+from pgwire_gateway.spark.staging import StagedSegment
 from rewrite.dialect.type_mapping import storage_type
 
 _BLOCKS_PER_TASK = 2
@@ -39,7 +39,7 @@ class FileLoad:
         self._engine = engine
         self._source = source
         self._statement = statement
-        self._warehouse = Warehouse(engine.settings.warehouse, engine.settings.lenders)
+        self._warehouse = engine.warehouse
         self._frame: Frame | None = None
         self._session: Session | None = None
         self._staged: StagedSegment | None = None
@@ -111,7 +111,7 @@ class FileLoad:
             group = self._statement.begin(driver)
             session.enter(group)
             rows = frame.select(self._row_versions(table, version, first_block))
-            staged = self._staged = self._warehouse.stage(table)
+            staged = self._staged = self._warehouse.staging.begin()
             partitioning = partitioning_for(rows, table, SegmentKind.BASE)
             kind = SegmentKind.BASE
             output = Output(self._warehouse, table, kind, staged, volume, partitioning)

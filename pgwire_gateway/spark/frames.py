@@ -130,6 +130,9 @@ class Frames:
             if frame is not None:
                 self._files.move_to_end(key)
                 return frame
+        # Spark takes what is there, and finds out by itself what is missing later.
+        for segment in segments:
+            self._warehouse.own_files(segment)
         session = self.reader(kind, self._split(segments))
         session.activate()
         reading = Reading("parquet", tuple(paths), ddl=layout.file_ddl(attnums))

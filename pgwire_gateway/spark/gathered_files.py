@@ -18,7 +18,8 @@ from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.frames import PART_BYTES
 from pgwire_gateway.spark.layouts import Layout
 from pgwire_gateway.spark.sorting import MAX_GROUP_ROWS
-from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
+from pgwire_gateway.spark.staging import StagedSegment
+from pgwire_gateway.spark.warehouse import Warehouse
 
 _MANY: Final = 32
 _SMALL: Final = 1 << 20
@@ -59,13 +60,12 @@ class Gathering:
                 continue
             copies |= dict.fromkeys((segment.path for segment in segments), None)
             names = _file_names(snapshot.table, present, attnums)
-            copies[segments[0].path] = self._copy(snapshot.table, segments, names, check)
+            copies[segments[0].path] = self._copy(segments, names, check)
         found = [copies.get(segment.path, segment) for segment in snapshot.segments]
         return replace(snapshot, segments=tuple(segment for segment in found if segment))
 
     def _copy(
         self,
-        table: JournalTable,
         segments: Sequence[Segment],
         names: Set[str],
         check: Callable[[], None],
@@ -88,7 +88,7 @@ class Gathering:
         self._warehouse.describe(directory, value_bytes)
         return replace(
             segments[0],
-            path=f"{table.location}/{directory.relative_to(self._staged.root.parents[1])}",
+            path=str(directory.relative_to(self._warehouse.root)),
             rows=sum(segment.rows for segment in segments),
             size_bytes=sum(file.stat().st_size for file in files),
             key_min=None,
@@ -97,7 +97,7 @@ class Gathering:
         )
 
     def _rows(self, segment: Segment, names: Set[str]) -> Iterator[pa.Table]:
-        for path in self._warehouse.files(self._warehouse.absolute(segment.path)):
+        for path in self._warehouse.own_files(segment):
             with pq.ParquetFile(path) as file:
                 present = [name for name in file.schema_arrow.names if name in names]
                 yield file.read(present, use_threads=False).replace_schema_metadata()

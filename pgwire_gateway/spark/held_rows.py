@@ -88,7 +88,7 @@ class HeldRows:
         pairs = zip(layout.names, layout.file_names, strict=True)
         stored = {name: file_name for name, file_name in pairs if name != _LEAF}
         parts = []
-        for path in self._warehouse.files(self._warehouse.absolute(segment.path)):
+        for path in self._warehouse.own_files(segment):
             with pq.ParquetFile(path) as file:
                 if not set(stored.values()) <= set(file.schema_arrow.names):
                     return None

@@ -59,12 +59,18 @@ class _File:
 class Lookups:
     """Finds the row versions of keys; remembers the footers of files, which never change."""
 
-    def __init__(self, warehouse: Warehouse) -> None:
+    def __init__(self, warehouse: Warehouse, *, keeps_groups: bool = True) -> None:
+        """Know no file yet.
+
+        Args:
+            warehouse: Where they are.
+            keeps_groups: Whether rows are likely to be asked for that are next to each other.
+        """
         self.values = ValueIndexes(warehouse)
         self._warehouse = warehouse
         self._lock = threading.Lock()
         self._files: OrderedDict[tuple[DataFile, str], _File] = OrderedDict()
-        self._decoded = DecodedGroups()
+        self._decoded = DecodedGroups() if keeps_groups else None
         self._ahead: OrderedDict[tuple[Path, int, Key], Sequence[pa.Table]] = OrderedDict()
 
     def versions(
@@ -178,6 +184,7 @@ class Lookups:
         if not groups:
             return parts
         is_own = file.data.borrowed is None
+        kept = self._decoded if is_own else None
         with ExitStack() as ends:
 
             @cache
@@ -195,7 +202,7 @@ class Lookups:
 
             for number, found in groups:
                 place = (file.data.path, number)
-                whole = self._decoded.find(place, partial(decoded, number)) if is_own else None
+                whole = kept.find(place, partial(decoded, number)) if kept is not None else None
                 if whole is not None:
                     rows = whole.select(columns).take(indices_of_keys(whole, names, found))
                 elif len(found) == 1 and file.data.ascending:

@@ -123,7 +123,7 @@ class Relations:
 
     def __init__(self, engine: SparkEngine) -> None:
         self.engine = engine
-        self.warehouse = Warehouse(engine.settings.warehouse, engine.settings.lenders)
+        self.warehouse = engine.warehouse
         self._lock = threading.Lock()
         self._registry: _Registry | None = None
 

@@ -17,7 +17,8 @@ from catalog.journal.layout import IDENTITY, SUBSEQUENT, VERSION, identity_names
 from catalog.model import Column, JournalTable, Segment
 from pgwire_gateway.spark.layouts import Layout
 from pgwire_gateway.spark.sorting import PAGE_ROWS, Volume, group_rows
-from pgwire_gateway.spark.warehouse import DataFile, StagedSegment, Warehouse
+from pgwire_gateway.spark.staging import StagedSegment
+from pgwire_gateway.spark.warehouse import DataFile, Warehouse
 from pgwire_gateway.wire_types.datetimes import countable
 from pgwire_gateway.wire_types.input_text import text_values
 from pgwire_gateway.wire_types.versions import VERSION_TYPE, storage_schema

@@ -21,7 +21,8 @@ from catalog.model import JournalTable, Segment, SegmentKind
 from pgwire_gateway.spark.api import Driver, Frame, Writing
 from pgwire_gateway.spark.frames import PART_BYTES
 from pgwire_gateway.spark.layouts import Layout
-from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
+from pgwire_gateway.spark.staging import StagedSegment
+from pgwire_gateway.spark.warehouse import Warehouse
 from pgwire_gateway.wire_types.plain_keys import bounds
 
 MAX_GROUP_ROWS: Final = 32_768

@@ -1,4 +1,4 @@
-"""The directory tree of data files: where segments are staged, moved into place and described.
+"""The directory tree of data files: where segments are moved into place and described.
 
 A segment is a directory of Parquet files, or of a list of files of others
 (:mod:`.borrowed_files`). Beside them lies a small description of what the catalog does not know:
@@ -12,23 +12,27 @@ import os
 import re
 import shutil
 import threading
-import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from catalog.errors import GatewayError
 from catalog.failpoints import Failpoint, reach
 from catalog.model import BORROWED, JournalTable, Segment, SegmentKind
+from catalog.pg import sqlstate as codes
 from pgwire_gateway.spark.borrowed_files import LIST, Borrowed, BorrowedFile
+from pgwire_gateway.spark.staging import StagedSegment, Staging
 
 logger = logging.getLogger(__name__)
 
 STAGING: Final = "_staging"
-"""Readers ignore names with a leading underscore."""
+"""Where writes go on; readers ignore names with a leading underscore."""
+NO_DATABASE: Final = 0
+"""Whose OID none has: segments that only one statement reads are beside those of databases."""
 _DESCRIPTION: Final = "_description.json"
 _SUFFIX: Final = ".parquet"
 _DECODED_RATIO: Final = 8
@@ -43,10 +47,6 @@ _REMOVABLE: Final = re.compile(rf"\d+/\d+((/{STAGING}|(/{_PARTITION})*)/[0-9a-z-
 """The directory of a table, by the OIDs of its database and its own, and what is in there."""
 _MANY: Final = 64
 """More directories than these are made to survive a crash of the machine by one call for all."""
-
-
-ORPHAN_AGE_S: Final = 24 * 3600.0
-"""Age at which files that nobody has kept are taken for abandoned, where nothing else tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,28 +71,6 @@ class DataFile:
         return f"{hashlib.sha256(bytes(self.path)).hexdigest()}{_SUFFIX}"
 
 
-@dataclass(frozen=True, slots=True)
-class StagedSegment:
-    """A segment being written, in a directory readers ignore."""
-
-    root: Path
-    """Directory of everything the write needs."""
-
-    @property
-    def incoming(self) -> Path:
-        """Directory for row versions in the order they arrive."""
-        return self.root / "incoming"
-
-    @property
-    def files(self) -> Path:
-        """Directory that becomes the segment."""
-        return self.root / "segment"
-
-    def discard(self) -> None:
-        """Remove whatever was written; harmless a second time."""
-        shutil.rmtree(self.root, ignore_errors=True)
-
-
 class Warehouse:
     """The data files of all journals, on a file system of this machine."""
 
@@ -100,7 +78,8 @@ class Warehouse:
         """Take the place of the tree, and the directories whose files segments may borrow."""
         self._root = Path(root.removeprefix("file://"))
         self._lenders = lenders
-        self._opened = time.time()
+        self.staging = Staging(self._root / STAGING)
+        """What this process and others write here."""
         self._lock = threading.Lock()
         self._lists: OrderedDict[str, Borrowed] = OrderedDict()
 
@@ -108,12 +87,6 @@ class Warehouse:
     def root(self) -> str:
         """The directory that all is in."""
         return str(self._root)
-
-    def stage(self, table: JournalTable) -> StagedSegment:
-        """Create a directory for a new segment of a table."""
-        staged = StagedSegment(self._root / table.location / STAGING / uuid.uuid4().hex)
-        staged.incoming.mkdir(parents=True)
-        return staged
 
     def install(
         self,
@@ -144,7 +117,8 @@ class Warehouse:
         name = f"{kind.value}-{uuid.uuid4().hex}{BORROWED if borrowed else ''}"
         location = self._root / table.location
         reach(Failpoint.STAGED)
-        staged.files.rename(location / name)
+        self.staging.claim(table.relid, [f"{table.location}/{name}"])
+        _move(staged.files, location / name)
         reach(Failpoint.RENAMED)
         for directory in (location, *location.parents):
             synchronise(directory)
@@ -171,7 +145,9 @@ class Warehouse:
                     synchronise(file)
                 synchronise(directory)
         names = [f"{below}/{SegmentKind.BASE.value}-{uuid.uuid4().hex}" for _, below in staged]
+        paths = [f"{table.location}/{name}" for name in names]
         reach(Failpoint.STAGED)
+        self.staging.claim(table.relid, paths)
         for (directory, _), name in zip(staged, names, strict=True):
             _move(directory, location / name)
         reach(Failpoint.RENAMED)
@@ -182,7 +158,7 @@ class Warehouse:
             for entry in entries:
                 if entry == self._root or self._root in entry.parents:
                     synchronise(entry)
-        return [f"{table.location}/{name}" for name in names]
+        return paths
 
     def describe(self, directory: Path, value_bytes: int) -> None:
         """Note beside the files of a segment how large its rows are in memory."""
@@ -212,80 +188,84 @@ class Warehouse:
             logger.error("not removed, as it is no path of the warehouse: %r", path)
             return
         shutil.rmtree(self._root / path, ignore_errors=True)
-        for parent in Path(path).parents:
-            if "=" in parent.name:
-                # The partition may have no segment any more.
-                with suppress(OSError):
-                    (self._root / parent).rmdir()
+        self.staging.settle([path])
+        if path.count("/") == 1:
+            self.staging.settle_below(path)
+        for parent in Path(path).parents[:-1]:
+            # The partition, or the table, may have no segment any more.
+            with suppress(OSError):
+                (self._root / parent).rmdir()
 
     def remove_database(self, database: int) -> None:
         """Remove the directories of all tables of a database that is gone."""
         shutil.rmtree(self._root / str(database), ignore_errors=True)
+        self.staging.settle_below(str(database))
 
-    def abandoned(self, known: Set[str], open_s: float, *, shared: bool) -> list[str]:
-        """Return directories of segments that were staged or moved but not kept.
+    def unclaimed(self, database: int) -> dict[str, int]:
+        """Return segments of a database that nobody claims, or is writing: their tables by path.
 
-        What was there when this process began is nobody's, unless a transaction is as old. Younger
-        ones are taken for that after a day, as all are where others write here too.
-
-        Only tables with a known segment are looked at: others may belong to other databases.
-
-        Args:
-            known: The paths of segments that are kept.
-            open_s: For how long the oldest transaction has been open, in seconds.
-            shared: Whether other gateways write here.
-        """
-        latest = self._latest(open_s, shared=shared)
-        found = []
-        for location in sorted({"/".join(path.split("/")[:2]) for path in known}):
-            table = self._root / location
-            for directory in (*_segments(table), *(table / STAGING).glob("*")):
-                path = str(directory.relative_to(self._root))
-                if path not in known and _is_older(directory, latest):
-                    found.append(path)
-        return found
-
-    def unknown_tables(
-        self, database: int, known: Set[str], open_s: float, *, shared: bool
-    ) -> list[str]:
-        """Return directories of tables of a database that are not known, by the same rule.
+        They are published, or have been, or are left of processes that have told nobody.
 
         Args:
             database: Its OID.
-            known: The directories of tables that there are.
-            open_s: For how long the oldest transaction has been open, in seconds.
-            shared: Whether other gateways write here.
         """
-        latest = self._latest(open_s, shared=shared)
-        found = []
-        for directory in sorted((self._root / str(database)).glob("*")):
-            path = str(directory.relative_to(self._root))
-            if path not in known and _is_older(directory, latest):
-                found.append(path)
-        return found
+        # In this order: what is moved into place has been claimed before.
+        found = {
+            str(directory.relative_to(self._root)): int(table.name)
+            for table in self._tables(database)
+            for directory in (*(table / STAGING).glob("*"), *_segments(table))
+        }
+        claimed = self.staging.claimed()
+        return {path: relid for path, relid in found.items() if path not in claimed}
 
-    def _latest(self, open_s: float, *, shared: bool) -> float:
-        """Return before when what nobody knows is nobody's, in seconds since 1970."""
-        now = time.time()
-        ended = now - ORPHAN_AGE_S
-        return min(now - open_s, ended if shared else max(ended, self._opened))
+    def remove_empty(self, database: int) -> None:
+        """Remove the directories of tables of a database that have nothing in them."""
+        for table in self._tables(database):
+            with suppress(OSError):
+                (table / STAGING).rmdir()
+            with suppress(OSError):
+                table.rmdir()
+
+    def _tables(self, database: int) -> list[Path]:
+        found = (self._root / str(database)).glob("*")
+        return sorted(table for table in found if table.name.isdecimal())
 
     def files(self, directory: Path) -> list[Path]:
         """Return the data files of a directory in the order of their names."""
         return sorted(file for file in directory.iterdir() if file.suffix == _SUFFIX)
+
+    def own_files(self, segment: Segment) -> list[Path]:
+        """Return the files of a segment that is not made of files of others, as they were written.
+
+        Raises:
+            GatewayError: XX001 where one is missing, or its size is another.
+            OSError: Storage failed.
+        """
+        directory = self.absolute(segment.path)
+        with os.scandir(directory) as entries:
+            found = [entry for entry in entries if entry.name.endswith(_SUFFIX)]
+        size = sum(entry.stat().st_size for entry in found)
+        if size != segment.size_bytes:
+            raise GatewayError(
+                f'data files of "{segment.path}" are missing, or not what was written',
+                sqlstate=codes.DATA_CORRUPTED,
+                detail=f"They are {size} bytes, of {segment.size_bytes}.",
+                hint="Restore the directory from a backup.",
+            )
+        return sorted(Path(entry.path) for entry in found)
 
     def data_files(self, segment: Segment) -> list[DataFile]:
         """Return the files with a segment's rows; those of others are what they were.
 
         Raises:
             GatewayError: 58P01, XX001 and 42501 for files of others that are missing, have changed
-                or may not be read any more.
+                or may not be read any more; XX001 as of :meth:`own_files`.
             OSError: Storage failed.
         """
         directory = self.absolute(segment.path)
         borrowed = self.borrowed(segment)
         if borrowed is None:
-            return [DataFile(file, directory) for file in self.files(directory)]
+            return [DataFile(file, directory) for file in self.own_files(segment)]
         return [
             DataFile(Path(file.path), directory, file, borrowed.version, borrowed.ascending)
             for file in borrowed.files
@@ -335,19 +315,12 @@ class Warehouse:
 def _move(directory: Path, place: Path) -> None:
     """Move a directory to a place whose parents others may be removing, as they are empty."""
     for _ in range(_ATTEMPTS):
-        with suppress(FileNotFoundError):
+        # `mkdir` raises the other where the directory goes while it looks what it is.
+        with suppress(FileNotFoundError, FileExistsError):
             place.parent.mkdir(parents=True, exist_ok=True)
             directory.rename(place)
             return
     directory.rename(place)
-
-
-def _is_older(directory: Path, moment: float) -> bool:
-    """Tell whether a directory is there and was last changed before; others may be removing it."""
-    try:
-        return directory.stat().st_mtime < moment
-    except FileNotFoundError:
-        return False
 
 
 def _segments(table: Path) -> Iterator[Path]:

@@ -21,7 +21,7 @@ from pgwire_gateway.spark.layouts import Layout
 from pgwire_gateway.spark.row_sizes import require_sizes
 from pgwire_gateway.spark.small_files import MAX_BYTES
 from pgwire_gateway.spark.sorting import Volume
-from pgwire_gateway.spark.warehouse import StagedSegment, Warehouse
+from pgwire_gateway.spark.staging import StagedSegment
 from pgwire_gateway.wire_types.versions import storage_schema
 
 
@@ -44,7 +44,7 @@ class SegmentWriter:
         self._table = table
         self._kind = kind
         self._layout = Layout.of(table)
-        self._warehouse = Warehouse(engine.settings.warehouse, engine.settings.lenders)
+        self._warehouse = engine.warehouse
         self._held: list[pa.Table] = []
         self._staged: StagedSegment | None = None
         self._sink: pq.ParquetWriter | None = None
@@ -113,7 +113,7 @@ class SegmentWriter:
         with storage_failures():
             schema = storage_schema(self._table)
             rows = pa.concat_tables([table.cast(schema) for table in self._held])
-            staged = self._staged = self._warehouse.stage(self._table)
+            staged = self._staged = self._warehouse.staging.begin()
             segments = self._output(staged, Volume(rows.num_rows, rows.nbytes)).write_held(rows)
         return self._kept(segments)
 
@@ -144,7 +144,7 @@ class SegmentWriter:
         sink.write_table(table if table.schema == self._schema else table.cast(self._schema))
 
     def _open(self, schema: pa.Schema) -> pq.ParquetWriter:
-        self._staged = self._warehouse.stage(self._table)
+        self._staged = self._warehouse.staging.begin()
         self._schema = schema
         self._sink = pq.ParquetWriter(
             Path(self._staged.incoming) / "rows.parquet",

@@ -49,7 +49,7 @@ def differences_of(call: Invocation, table: str) -> int:
         with call.running.stopping(administrator.cancel):
             administrator.transaction.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             try:
-                reading = _read(administrator, relid)
+                readings = [_read(administrator, one) for one in _tables(session.catalog, relid)]
             finally:
                 administrator.transaction.rollback()
     except CatalogError:
@@ -59,12 +59,21 @@ def differences_of(call: Invocation, table: str) -> int:
     finally:
         administrator.close()
     call.running.check()
-    found = reading
-    if isinstance(found, _Reading):
-        found = _differences(found, session.services.compactor, call.running)
+    found = 0
+    for reading in readings:
+        if isinstance(reading, _Reading):
+            found += _differences(reading, session.services.compactor, call.running)
+        else:
+            found += reading
     # No Spark job may have been there to be cancelled.
     call.running.check()
     return _noted(relid, found)
+
+
+def _tables(session: CatalogSession, relid: int) -> Sequence[int]:
+    """Return the tables that have rows of a table: itself, or the leaves of a partitioned one."""
+    tree = session.observations.relations([relid])[relid].tree
+    return [relid] if tree is None else [leaf.relid for leaf in tree.leaves]
 
 
 @dataclass(frozen=True, slots=True)

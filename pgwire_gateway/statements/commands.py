@@ -227,11 +227,14 @@ def _refuse_unchecked(call: Invocation) -> None:
         )
 
 
-def _close_gates(call: Invocation, *, keeps_cold: bool = True) -> None:
+def _close_gates(call: Invocation, *, keeps_cold: bool = True) -> list[int]:
     """Let rows of tables that a statement is about go cold, before it locks the tables.
 
     Writers that hold such a lock, or wait for one, would keep rows from being made hot for others.
     Rows that become hot in between would have their writers wait for the lock, and it for them.
+
+    Returns:
+        The tables that the role may lock, without their leaves.
     """
     session = call.session
     details = call.statement.details
@@ -242,9 +245,11 @@ def _close_gates(call: Invocation, *, keeps_cold: bool = True) -> None:
     allowed = names.lockable(session.catalog, named) if any(named) else []
     if allowed:
         # What is made beside leaves locks none of them but a default one, which may not be tiered.
+        held = list(allowed)
         if not CREATES.match(call.statement.text):
-            allowed += _leaves(session, session.catalog.observations.relations(allowed).values())
-        session.catalog.writes.hold(allowed, hot_only=True, keeps_cold=keeps_cold)
+            held += _leaves(session, session.catalog.observations.relations(allowed).values())
+        session.catalog.writes.hold(held, hot_only=True, keeps_cold=keeps_cold)
+    return allowed
 
 
 def _without_capture(call: Invocation) -> str:
@@ -286,7 +291,8 @@ def set_option(call: Invocation) -> StatementResult:
 def lock(call: Invocation) -> StatementResult:
     """Lock tables; small writers of tiered ones stand aside before."""
     if call.session.transaction.open and not WEAK_LOCK.search(call.statement.text):
-        _close_gates(call, keeps_cold=False)
+        # What is locked as a whole is written as a whole: rows are not to become hot beside that.
+        call.session.transaction.written.update(_close_gates(call, keeps_cold=False))
     return local_queries.pass_on(call.session, call.statement.text)
 
 
@@ -296,7 +302,8 @@ def truncate(call: Invocation) -> StatementResult:
     Raises:
         CatalogError: PostgreSQL's errors; 40001 when a table changed since the snapshot of a
             REPEATABLE READ transaction.
-        GatewayError: 57014 when cancelled, 58030 or 53100 when storage fails.
+        GatewayError: 57014 when cancelled, 58030 or 53100 when storage fails, XX001 when rows would
+            end in the catalog table alone.
     """
     session, details = call.session, call.statement.details
     session.transaction.begin_implicit()
@@ -326,7 +333,8 @@ def truncate(call: Invocation) -> StatementResult:
     for relid in tiered:
         snapshot, tail = observation.result.snapshots[relid], observation.tails[relid]
         ended = session.services.compactor.end(snapshot, tail, versions[relid], call.running)
-        session.catalog.journals.truncate(relid, versions[relid], ended)
+        tail_read = 0 if tail is None else tail.num_rows
+        session.catalog.journals.truncate(relid, versions[relid], ended, tail_read=tail_read)
     return result
 
 

@@ -4,8 +4,8 @@ Follows "COPY Operations" of PostgreSQL's protocol chapter. Lines coming in are 
 whose errors the client sees; rows going out of journals are encoded here.
 """
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing, suppress
 from dataclasses import fields, replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from catalog.pg import sqlstate as codes
 from catalog.results import Relation, RelationKind
 from catalog.session import names, residency
 from catalog.statements.splitting import RelationName, Statement, split
-from pgwire_gateway.dml import external_writes, partitions, reads, small_copies
+from pgwire_gateway.dml import external_writes, extracted_reads, partitions, reads, small_copies
 from pgwire_gateway.dml.copied_data import Held, begin, pass_on, receive
 from pgwire_gateway.messages.copy_data import CopyData, CopyDone, CopyOutResponse
 from pgwire_gateway.partitions import captured_leaves, partitioned_writes
@@ -26,9 +26,9 @@ from pgwire_gateway.references import parents
 from pgwire_gateway.rows.journal_writes import JournalWriter, begin_load
 from pgwire_gateway.session import replanning
 from pgwire_gateway.session.invocation import Invocation
-from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.session.portals import NoRows, StatementResult
 from pgwire_gateway.session.state import ClientSession
+from pgwire_gateway.wire_types.client_encodings import require_convertible
 from pgwire_gateway.wire_types.copy_encoder import CopyEncoder, CopyOptions
 from rewrite.errors import UnsupportedError
 
@@ -148,19 +148,55 @@ def _lock_target(session: ClientSession, name: RelationName) -> int | None:
 
 def _copy_to(call: Invocation) -> StatementResult:
     session = call.session
-    # What the query's analysis locks stays what its names mean.
-    session.transaction.begin_implicit()
-    reading, observation = replanning.as_defined(
-        lambda: _plan(session, call.statement), partial(_observed, call)
-    )
-    if observation is None:
-        return _pass_on(session, call.statement, reading.plan.answerable)
-    columns = reading.columns or ()
-    options = _options(call.statement.details["options"])
+
+    def plan() -> Plan:
+        # What the query's analysis locks stays what its names mean.
+        session.transaction.begin_implicit()
+        return _plan(session, call.statement)
+
+    send = replanning.as_defined(plan, partial(_source, call))
+    return send()
+
+
+def _source(call: Invocation, plan: Plan) -> Callable[[], StatementResult]:
+    """Return what sends the rows of a COPY TO.
+
+    Raises:
+        UnsupportedError: 0A000 for what changes journaled tables, and for what nobody computes.
+    """
+    session, statement = call.session, call.statement
+    reading = replace(call, plan=plan)
+    if plan.route is Route.CATALOG:
+        return partial(_pass_on, session, statement.text, plan.answerable)
+    if plan.route is not Route.READ:
+        raise UnsupportedError("COPY of a statement that changes journaled tables is not supported")
+    # What is wrong with the options, and with the columns they name, is PostgreSQL's to tell.
+    _check_options(call)
+    reading = partitions.narrowed(reading)
+    if reading.plan.route is Route.CATALOG:
+        return partial(_pass_on, session, statement.text, reading.plan.answerable)
+    options = _options(session, statement.details["options"])
+    session.watch(call.running, statement.text, plan.limits)
+    try:
+        compiled = reads.compiled(reading, reads.observed(reading))
+    except UnsupportedError as refused:
+        if statement.details["query"] is None:
+            raise
+        return _over_extracts(reading, statement, refused)
+    return partial(_computed, reading, options, compiled)
+
+
+def _computed(
+    reading: Invocation, options: CopyOptions, compiled: reads.CompiledRead
+) -> StatementResult:
+    """Send the rows that Spark computes."""
+    session, columns, query = reading.session, reading.columns or (), compiled.query
     code = int(options.format == "binary")
-    session.send(CopyOutResponse(code, (code,) * len(columns)))
-    query, batches = reads.start(reading, observation)
     rows = 0
+    with closing(compiled):
+        # As in PostgreSQL what goes wrong with rows comes after it.
+        session.send(CopyOutResponse(code, (code,) * len(columns)))
+        batches = compiled.start()
     with batches:
         encoder = CopyEncoder(
             reads.wire_columns(query.columns, [0] * len(columns)),
@@ -178,35 +214,45 @@ def _copy_to(call: Invocation) -> StatementResult:
     return StatementResult(None, NoRows(), lambda _: f"COPY {rows}")
 
 
-def _observed(call: Invocation, plan: Plan) -> tuple[Invocation, Observation | None]:
-    """Return the query of a COPY TO and what Spark sees of it; None where PostgreSQL reads it.
+def _over_extracts(
+    reading: Invocation, statement: Statement, refused: UnsupportedError
+) -> Callable[[], StatementResult]:
+    """Make extracts; return what sends the rows that PostgreSQL computes over them."""
+    session = reading.session
+    with ExitStack() as stack:
+        plan = stack.enter_context(extracted_reads.over_extracts(reading, refused))
+        text = extracted_reads.spliced(statement, plan.statement.text)
+        made = stack.pop_all()
 
-    Raises:
-        UnsupportedError: 0A000 for what changes journaled tables.
-    """
-    reading = replace(call, plan=plan)
-    if plan.route is Route.CATALOG:
-        return reading, None
-    if plan.route is not Route.READ:
-        raise UnsupportedError("COPY of a statement that changes journaled tables is not supported")
-    # What is wrong with the options, and with the columns they name, is PostgreSQL's to tell.
-    for _ in call.session.catalog.copy_out(_without_rows(call.statement)).chunks:
-        pass
-    reading = partitions.narrowed(reading)
-    if reading.plan.route is Route.CATALOG:
-        return reading, None
-    call.session.watch(call.running, call.statement.text, plan.limits)
-    return reading, reads.observed(reading)
+    def send() -> StatementResult:
+        with made:
+            try:
+                return _pass_on(session, text, plan.answerable)
+            except GatewayError as error:
+                error.position = None  # that of other text
+                raise
+
+    return send
+
+
+def _check_options(call: Invocation) -> None:
+    query, text = call.statement.details["query"], _without_rows(call.statement)
+    try:
+        for _ in call.session.catalog.copy_out(text).chunks:
+            pass
+    except GatewayError as error:
+        if query is not None and error.position and error.position > query.offset:
+            error.position -= len(text) - len(call.statement.text)
+        raise
 
 
 def _without_rows(statement: Statement) -> str:
     """Return a COPY TO that evaluates nothing: the catalog table may have some of the rows."""
-    query, text = statement.details["query"], statement.text
+    query = statement.details["query"]
     if query is None:
-        return text
-    end = query.offset + len(query.text)
+        return statement.text
     nothing = f"SELECT * FROM ({query.text}\n) pgwire_rows LIMIT 0"  # noqa: S608 - the client's own
-    return text[: query.offset] + nothing + text[end:]
+    return extracted_reads.spliced(statement, nothing)
 
 
 def _plan(session: ClientSession, statement: Statement) -> Plan:
@@ -239,7 +285,7 @@ def _copied_query(session: ClientSession, statement: Statement) -> Statement:
     return split(f"SELECT {columns} FROM {relation}")[0]  # noqa: S608 - names are quoted
 
 
-def _options(given: Mapping[str, Any]) -> CopyOptions:
+def _options(session: ClientSession, given: Mapping[str, Any]) -> CopyOptions:
     """Return the options of COPY TO; PostgreSQL has validated them already."""
     options = {name: value for name, value in given.items() if name in OPTIONS}
     unknown = sorted(set(given) - OPTIONS)
@@ -250,6 +296,10 @@ def _options(given: Mapping[str, Any]) -> CopyOptions:
     if "force_quote" in options:
         forced = options["force_quote"]  # None stands for all
         options["force_quote"] = forced is None or frozenset(forced)
+    if "encoding" in options:
+        options["encoding"] = encoding = names.encoding(session.catalog, str(options["encoding"]))
+        require_convertible(encoding)
+    require_convertible(session.encoding)
     return CopyOptions(**options)
 
 
@@ -257,10 +307,8 @@ OPTIONS = frozenset(field.name for field in fields(CopyOptions))
 """Options of COPY TO that are known here."""
 
 
-def _pass_on(
-    session: ClientSession, statement: Statement, found: Answerable | None
-) -> StatementResult:
-    outgoing = session.catalog.copy_out(statement.text)
+def _pass_on(session: ClientSession, text: str, found: Answerable | None) -> StatementResult:
+    outgoing = session.catalog.copy_out(text)
     session.send(CopyOutResponse(outgoing.overall_format, outgoing.formats))
     for data in outgoing.chunks:
         session.send(CopyData(data))

@@ -15,7 +15,7 @@ from catalog.errors import GatewayError
 from catalog.pg import sqlstate as codes
 from catalog.session import session_state
 from catalog.statements.splitting import Statement, StatementKind
-from pgwire_gateway.dml import reads, thawed_reads
+from pgwire_gateway.dml import extracted_cursors, reads
 from pgwire_gateway.planning.plans import Plan
 from pgwire_gateway.session.cursors import Cursor, CursorRows
 from pgwire_gateway.session.invocation import Invocation
@@ -86,13 +86,13 @@ def declare(call: Invocation) -> StatementResult:
     if name in session.portals or session_state.has_cursor(session.catalog, name):
         raise _declared_before(name)
     if details["scroll"]:
-        return thawed_reads.declare(call, _backwards())
+        return extracted_cursors.declare(call, _backwards())
     try:
         compiled = reads.prepare(replace(call, plan=plan, result_formats=()))
     except GatewayError as error:
         error.position = error.position and error.position + piece.offset
         if isinstance(error, UnsupportedError):
-            return thawed_reads.declare(call, error)
+            return extracted_cursors.declare(call, error)
         raise
     batches = _begun(compiled)
     cursor = Cursor(

@@ -36,7 +36,6 @@ from pgwire_gateway.session import local_queries, replanning
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.portals import Portal, StatementResult
 from pgwire_gateway.session.state import (
-    UNCONVERTED_ENCODINGS,
     ClientSession,
     position_error,
     require_not_failed,
@@ -58,9 +57,9 @@ from pgwire_gateway.tables import (
     registrations,
     spark_tables,
 )
+from pgwire_gateway.wire_types.client_encodings import require_convertible
 from rewrite.errors import (
     UnsupportedCollationError,
-    UnsupportedError,
     UnsupportedFunctionError,
 )
 
@@ -119,6 +118,8 @@ def begin(
     Raises:
         GatewayError: As of `execute`.
     """
+    if portal.unreadable is not None:
+        raise portal.unreadable
     current = session.statements.get(portal.statement.name)
     is_there = current is not None and current.plan and current.plan.source is plan.source
     name = ""
@@ -157,7 +158,7 @@ def _dispatch(call: Invocation) -> StatementResult:
         call.session.transaction.begin_implicit()
     if call.statement.kind in cursor_commands.KINDS:
         if call.session.fetched(call.plan) is not None:
-            _require_utf8(call.session)
+            require_convertible(call.session.encoding)
         done = cursor_commands.run(call, begin)
         if done is not None:
             return done
@@ -207,7 +208,7 @@ def _run_as_defined(call: Invocation, *, is_own: bool, is_guarded: bool) -> Stat
     """
     session = call.session
     beginning = session.transaction.beginning
-    for _ in range(replanning.ATTEMPTS):
+    for attempt in range(1, replanning.ATTEMPTS + 1):
         if call.plan.route is Route.CATALOG and call.plan.replaceable:
             call = replanning.locked(call)
         try:
@@ -221,6 +222,9 @@ def _run_as_defined(call: Invocation, *, is_own: bool, is_guarded: bool) -> Stat
             return result
         session.finish_watch()
         session.transaction.settle()
+        reads = call.plan.only_reads or call.plan.route is Route.EXPLAIN
+        if reads and attempt >= replanning.UNLOCKED_ATTEMPTS:
+            session.transaction.begin_implicit()
         if is_guarded:
             session.catalog.transaction.guard()
         call = replanning.planned_again(call)
@@ -329,7 +333,7 @@ def _run_planned(call: Invocation) -> StatementResult:
         session.last_decision = (call.plan.explained or call.plan).decision
         logger.debug("%s: %s", session.last_decision, call.statement.text)
     if call.plan.route not in {Route.CATALOG, Route.OWN}:
-        _require_utf8(session)
+        require_convertible(session.encoding)
         if not call.plan.only_reads and not call.finds_out:
             session.watch(call.running, call.statement.text, call.limits or call.plan.limits)
     return _performed(call)
@@ -340,8 +344,24 @@ def _performed(call: Invocation) -> StatementResult:
     takes = call.plan.takes and call.plan.route is not Route.REFERENCED
     result = references.run_tiered(call, _routed) if takes else _routed(call)
     if call.plan.seeks:
-        parents.confirm(call)
+        parents.confirm(_with_extracts(call))
     return result
+
+
+def _with_extracts(call: Invocation) -> Invocation:
+    """Return a statement that has run, with what its names stand for beside its extracts.
+
+    The first temporary table of a session brings a schema to be looked into.
+    """
+    plan = call.plan
+    if plan.route not in _OVER_EXTRACTS:
+        return call
+    now = router.basis(call.session.catalog, plan.statement)
+    return replace(call, plan=replace(plan, basis=now))
+
+
+_OVER_EXTRACTS: Final = frozenset({Route.EXTRACT, Route.FILL, Route.INSERT_QUERY})
+"""Routes of statements that may make temporary tables."""
 
 
 def _routed(call: Invocation) -> StatementResult:
@@ -373,16 +393,6 @@ _AROUND_STATEMENTS: Final[Mapping[StatementKind, Callable[[Invocation], Statemen
 """What runs a statement that is about another one."""
 
 
-def _require_utf8(session: ClientSession) -> None:
-    """Refuse client encodings that rows of Spark are not converted to (0A000)."""
-    encoding = session.settings.get("client_encoding", "UTF8")
-    if encoding not in UNCONVERTED_ENCODINGS:
-        raise UnsupportedError(
-            f'client encoding "{encoding}" is not supported on journaled tables',
-            hint="SET client_encoding TO 'UTF8' first.",
-        )
-
-
 ROUTES = {
     Route.CATALOG: local_queries.run,
     Route.REFERENCED: references.run,
@@ -391,7 +401,7 @@ ROUTES = {
     Route.OWN: _answer,
     Route.READ: extracted_reads.read,
     Route.INSERT: inserts.insert,
-    Route.INSERT_QUERY: inserts.insert_query,
+    Route.INSERT_QUERY: extracted_writes.insert,
     Route.FILL: extracted_writes.fill,
     Route.EXTRACT: extracted_writes.run,
     Route.APPLY: applied_changes.run,

@@ -11,6 +11,9 @@ from catalog.errors import GatewayError
 from catalog.results import Row
 from pgwire_gateway.dml import (
     extracted_reads,
+    extracted_writes,
+    extracts,
+    inserts,
     partitions,
     reads,
     temporary_rows,
@@ -22,7 +25,6 @@ from pgwire_gateway.dml.applied_changes import AppliedChange
 from pgwire_gateway.dml.extraction import Extraction, Tell
 from pgwire_gateway.hot import hot_runs
 from pgwire_gateway.partitions import changed_leaves, partitioned_writes, upserted_leaves
-from pgwire_gateway.planning import forced
 from pgwire_gateway.planning.plans import Plan, Route, WrittenLeaves
 from pgwire_gateway.session import binding
 from pgwire_gateway.session.explanation import ExplainOptions, Explanation, Measured, lines
@@ -47,7 +49,9 @@ OVER_TABLES = frozenset({Route.INSERT, Route.THAW, Route.PARTS, Route.CATALOG})
 QUERIES = frozenset({Route.READ, Route.INSERT_QUERY})
 """Statements that PostgreSQL runs where Spark cannot compute them."""
 
-OVER_EXTRACTS: Mapping[Route, Callable[[Invocation, Tell], Extraction | AppliedChange]] = {
+_Planner = Callable[[Invocation, Tell], Extraction | AppliedChange]
+
+OVER_EXTRACTS: Mapping[Route, _Planner] = {
     Route.EXTRACT: Extraction,
     Route.APPLY: AppliedChange,
 }
@@ -76,9 +80,11 @@ def explain(call: Invocation, execute: Execute) -> StatementResult:
         error.position = error.position + piece.offset if is_own and error.position else None
         raise
     columns = call.columns or ()
-    rows: list[Row] = [[line.encode()] for line in lines(explanation, options)]
+    rows: list[Row] = [[call.session.encoded(line)] for line in lines(explanation, options)]
     codes = format_codes(call.result_formats, 1)
-    told = CatalogRows(rows, [columns[0].type_oid], codes, are_held=True)
+    told = CatalogRows(
+        rows, [columns[0].type_oid], codes, are_held=True, encoding=call.session.encoding
+    )
     return StatementResult(field_descriptions(columns, codes), told, lambda _: "EXPLAIN")
 
 
@@ -117,7 +123,7 @@ def _explanation(call: Invocation, options: ExplainOptions, execute: Execute) ->
     if call.plan.route in {Route.CHANGE, Route.MERGE} and call.plan.arbiter is None:
         call = _decided(call)
     if call.plan.route in OVER_EXTRACTS:
-        planned = partial(_planned_over_extracts, call)
+        planned = partial(_planned_over_extracts, call, OVER_EXTRACTS[call.plan.route])
         texts = _plans_over_extracts(call, planned, verbose=options.verbose)
     elif call.plan.route in OVER_TABLES:
         texts = _postgres_plan(call)
@@ -168,7 +174,7 @@ def _planned(call: Invocation, *, verbose: bool) -> tuple[Invocation, dict[str, 
         return call, _spark_plan(call, verbose=verbose)
     except UnsupportedError as error:
         thawing = _thawing(call)
-        if call.plan.route in QUERIES and call.plan.locks is None:
+        if call.plan.route in {*QUERIES, Route.FILL} and call.plan.locks is None:
             return _query_planned(call, error, verbose=verbose)
         if call.plan.route not in {Route.CHANGE, Route.MERGE}:
             raise
@@ -183,28 +189,34 @@ def _query_planned(
     call: Invocation, refused: UnsupportedError, *, verbose: bool
 ) -> tuple[Invocation, dict[str, str]]:
     """Return PostgreSQL's plans for a query that Spark cannot compute: on hot rows, or extracts."""
-    thawing = _thawing(call)
-    try:
-        thawed_reads.require_possible(thawing, refused)
-    except UnsupportedError:
-        if call.plan.route is not Route.READ or forced.is_forced(call.plan):
-            raise
-    else:
-        return thawing, _postgres_plan(thawing)
+    if call.plan.route in QUERIES:
+        thawing = _thawing(call)
+        try:
+            thawed_reads.require_possible(thawing, refused)
+        except UnsupportedError as error:
+            refused = error
+        else:
+            return thawing, _postgres_plan(thawing)
     plan = replace(call.plan, route=Route.EXTRACT, reason=extracted_reads.REASON)
-    planned = partial(extracted_reads.explained, call, refused)
-    return replace(call, plan=plan), _plans_over_extracts(call, planned, verbose=verbose)
+    if call.plan.route is Route.READ:
+        planned = partial(extracted_reads.over_extracts, call, refused)
+        return replace(call, plan=plan), _plans_over_extracts(call, planned, verbose=verbose)
+    if not extracted_writes.is_possible(call):
+        raise refused
+    with extracts.told(refused):
+        planned = partial(_planned_over_extracts, call, Extraction)
+        return replace(call, plan=plan), _plans_over_extracts(call, planned, verbose=verbose)
 
 
 @contextmanager
-def _planned_over_extracts(call: Invocation, tell: Tell) -> Iterator[Plan]:
+def _planned_over_extracts(call: Invocation, planner: _Planner, tell: Tell) -> Iterator[Plan]:
     """Plan a statement that writes over extracts, which are there while the context lasts."""
     session = call.session
     session.transaction.begin_implicit()
     # Extracts that had been there would be a change of definitions to the statement itself.
     session.catalog.transaction.savepoint(SAVEPOINT)
     try:
-        yield OVER_EXTRACTS[call.plan.route](call, tell).plan()
+        yield planner(call, tell).plan()
     finally:
         session.catalog.transaction.abandon(SAVEPOINT)
 
@@ -239,7 +251,8 @@ def _postgres_plan(call: Invocation) -> dict[str, str]:
         parameter_oids=call.parameter_oids,
         formats=call.formats,
     )
-    return {"PostgreSQL Plan": "\n".join((row[0] or b"").decode() for row in result.rows)}
+    codec = call.session.frontend.encoding
+    return {"PostgreSQL Plan": "\n".join((row[0] or b"").decode(codec) for row in result.rows)}
 
 
 def _spark_plan(call: Invocation, *, verbose: bool) -> dict[str, str]:
@@ -250,6 +263,8 @@ def _spark_plan(call: Invocation, *, verbose: bool) -> dict[str, str]:
     if call.plan.route in {Route.READ, Route.CHANGE, Route.MERGE, Route.APPLY}:
         observation = observer.narrowed(call.plan, observation, bound)
     context = observer.context(call.plan, observation, bound)
+    if call.plan.route is Route.INSERT_QUERY:
+        inserts.require_returnable(call, observation, bound)
     with ExitStack() as ends:
         observation, context = temporary_rows.brought(call, observation, context, ends)
         query = COMPILERS[command(call.query)](call.query, context)

@@ -35,7 +35,7 @@ def answer(call: Invocation, run: Run) -> StatementResult:
         return StatementResult(None, NoRows(), lambda _: "SELECT 0")
     code = format_codes(call.result_formats, 1)[0]
     if call.statement.kind is StatementKind.SHOW:
-        value, tag = call.session.last_decision.encode(), "SHOW"
+        value, tag = call.session.encoded(call.session.last_decision), "SHOW"
     else:
         found = _number(call, run)
         value, tag = (struct.pack("!q", found) if code else str(found).encode()), "SELECT 1"

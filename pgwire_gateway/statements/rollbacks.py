@@ -139,7 +139,7 @@ def _relid(call: Invocation, table: str | None) -> int | None:
     catalog = call.session.catalog
     if table is None:
         ((found,),) = catalog.execute(
-            "SELECT pg_catalog.current_setting('gateway.table', true)"
+            "SELECT pg_catalog.current_setting('gateway.table', true)", is_own=True
         ).rows
         table = (found or b"").decode() or None
     return None if table is None else names.named_relation(catalog, table)
@@ -311,7 +311,7 @@ class _Rollback:
     def _require_alone(self, table: JournalTable) -> None:
         """Refuse tables of which a MERGE changes more, or less, than the rows it is told."""
         result = self._catalog.execute_parameters(
-            _OBSTACLE, [str(table.relid).encode()], parameter_oids=[26]
+            _OBSTACLE, [str(table.relid).encode()], parameter_oids=[26], is_own=True
         )
         for row in result.rows:
             reason = (row[0] or b"").decode()
@@ -341,7 +341,7 @@ class _Rollback:
         """
         table = former.table
         result = self._catalog.execute_parameters(
-            _UNIQUE, [str(table.relid).encode()], parameter_oids=[26]
+            _UNIQUE, [str(table.relid).encode()], parameter_oids=[26], is_own=True
         )
         indexes = list(result.rows)
         if not indexes or indexes[0][2] == b"t":

@@ -1,9 +1,7 @@
 """Tables and files as plain Parquet files: a directory that appears when all are there."""
 
-import shutil
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -17,6 +15,7 @@ from pgwire_gateway.session.progress import ProgressReport
 from pgwire_gateway.session.transactions import IDLE
 from pgwire_gateway.spark.errors import storage_failures
 from pgwire_gateway.spark.file_loads import FileLoad
+from pgwire_gateway.spark.staging import Staging
 from pgwire_gateway.spark.warehouse import synchronise
 from pgwire_gateway.tables.loads import started
 from pgwire_gateway.tables.source_files import allowed, file_source, reading
@@ -58,9 +57,12 @@ def export(
         found = file_source(session, source, form)
         load = FileLoad(session.services.engine, found, call.running)
         progress.begin("writing files")
-        with _appearing(place) as directory, reading(source, form or "what its names say"):
+        with (
+            _appearing(place, call.services.warehouse.staging) as directory,
+            reading(source, form or "what its names say"),
+        ):
             return load.export(directory)
-    with _appearing(place) as directory:
+    with _appearing(place, call.services.warehouse.staging) as directory:
         return _export_table(call, progress, source, directory)
 
 
@@ -124,12 +126,12 @@ class _NumberedFiles:
 
 
 @contextmanager
-def _appearing(place: Path) -> Iterator[Path]:
+def _appearing(place: Path, staging: Staging) -> Iterator[Path]:
     """Yield a directory that gets its name, durably, when all went well, and goes otherwise."""
-    hidden = place.parent / f".{place.name}.{uuid.uuid4().hex}"
-    with storage_failures():
-        hidden.mkdir()
-    try:
+    with ExitStack() as ends:
+        with storage_failures():
+            hidden = ends.enter_context(staging.outside(place.parent, f".{place.name}."))
+            hidden.mkdir()
         yield hidden
         with storage_failures():
             for file in sorted(hidden.iterdir()):
@@ -137,5 +139,3 @@ def _appearing(place: Path) -> Iterator[Path]:
             synchronise(hidden)
             hidden.rename(place)
             synchronise(place.parent)
-    finally:
-        shutil.rmtree(hidden, ignore_errors=True)

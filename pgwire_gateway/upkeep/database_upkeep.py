@@ -18,6 +18,7 @@ from pgwire_gateway.spark.small_files import MAX_BYTES
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.upkeep.cold_tables import ColdTables
 from pgwire_gateway.upkeep.failures import PASSING
+from pgwire_gateway.upkeep.filed_rows import FiledRows
 from pgwire_gateway.upkeep.hot_tables import HotTables
 from pgwire_gateway.upkeep.lanes import Lane, Lanes
 from pgwire_gateway.upkeep.residency import Residency
@@ -36,13 +37,14 @@ CHECK_S = 0.1
 class DatabaseUpkeep:
     """Looks after the tables of one database; what is wrong with one concerns no other."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what looks after tables, and what it is done with
         self,
         database: str,
         catalog: Catalog,
         compactor: Compactor,
         config: Config,
         files: UnreadFiles,
+        filed: FiledRows,
     ) -> None:
         """Nothing is looked at yet."""
         self._database = database
@@ -51,8 +53,8 @@ class DatabaseUpkeep:
         self._config = config
         self._files = files
         self._cold_tables = ColdTables(config, compactor)
-        self._hot_tables = HotTables(database, config, catalog, self._flush_hot)
-        self._residency = Residency(database, compactor, catalog.bounds, config)
+        self._hot_tables = HotTables(database, config, catalog, filed, self._flush_hot)
+        self._residency = Residency(database, compactor, filed, catalog.bounds, config)
         self._flushing: dict[int, threading.Lock] = {}
         """By table: held by the statement that has its tail flushed."""
 
@@ -91,7 +93,7 @@ class DatabaseUpkeep:
                 logger.warning('upkeep of "%s": %s', self._database, error.message)
 
     def _remove_unread(self, lanes: Lanes) -> None:
-        if self._config.autovacuum and self._files.are_due(lanes.session()):
+        if self._files.are_due(lanes.session()) and self._config.autovacuum:
             lanes.attend(NO_TABLE, self._remove_noting)
 
     def remove_files(self, besides: object | None, check: Callable[[], None]) -> None:

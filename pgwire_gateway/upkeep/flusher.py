@@ -17,6 +17,7 @@ from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.spark.warehouse import Warehouse
 from pgwire_gateway.upkeep.database_upkeep import DatabaseUpkeep
 from pgwire_gateway.upkeep.file_readers import FileReaders
+from pgwire_gateway.upkeep.filed_rows import FiledRows
 from pgwire_gateway.upkeep.lanes import Lanes, Room
 from pgwire_gateway.upkeep.tails import Tails
 from pgwire_gateway.upkeep.unread_files import UnreadFiles
@@ -43,9 +44,15 @@ class Flusher:
     """Threads that look at the tails of databases which have been written to."""
 
     def __init__(
-        self, catalog: Catalog, compactor: Compactor, config: Config, warehouse: Warehouse
+        self,
+        catalog: Catalog,
+        compactor: Compactor,
+        config: Config,
+        warehouse: Warehouse,
+        filed: FiledRows,
     ) -> None:
         self._catalog = catalog
+        self._filed = filed
         self._warehouse = warehouse
         self._compactor = compactor
         self._config = config
@@ -285,7 +292,7 @@ class Flusher:
                 shared = bool(self._config.catalog)
                 files = UnreadFiles(database, self._warehouse, self.readers, is_shared=shared)
                 found = DatabaseUpkeep(
-                    database, self._catalog, self._compactor, self._config, files
+                    database, self._catalog, self._compactor, self._config, files, self._filed
                 )
                 self._upkeep[database] = found
             return found

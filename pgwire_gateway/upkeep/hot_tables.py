@@ -20,14 +20,18 @@ from catalog.api import Catalog
 from catalog.errors import CatalogUnavailableError, GatewayError
 from catalog.failpoints import Failpoint, reach
 from catalog.hot import resident_upkeep
-from catalog.hot.resident_upkeep import HotTable
+from catalog.hot.resident_upkeep import HotTable, KeyTexts
 from catalog.pg.sqlstate import DATA_CORRUPTED
+from catalog.session.connections import CatalogSession
+from catalog.session.names import qualified
+from catalog.statements.splitting import RelationName
 from catalog.upkeep import candidates as upkeep
 from catalog.upkeep import work as upkeep_work
 from catalog.upkeep.work import Work
 from pgwire_gateway.config import Config
 from pgwire_gateway.spark.conservation import require_equal
 from pgwire_gateway.upkeep.failures import PASSING
+from pgwire_gateway.upkeep.filed_rows import FiledRows
 from pgwire_gateway.upkeep.lanes import Lane, Lanes
 
 logger = logging.getLogger(__name__)
@@ -41,6 +45,9 @@ PAUSE_S: Final = 1.0
 
 SAMPLE: Final = 20
 """How many hot rows of a table are compared with the journal at a time."""
+
+FILED_SAMPLE: Final = 5
+"""How many of these that are in files; what is before a row there has to be decoded."""
 
 COMPARE_S: Final = 10.0
 """Time between two comparisons of a table whose rows are not to go cold."""
@@ -66,12 +73,18 @@ class HotTables:
     """Upkeep of the hot rows of a database."""
 
     def __init__(
-        self, database: str, config: Config, catalog: Catalog, flush: Callable[[Lane, int], object]
+        self,
+        database: str,
+        config: Config,
+        catalog: Catalog,
+        filed: FiledRows,
+        flush: Callable[[Lane, int], object],
     ) -> None:
-        """Take what writes the tail of a table to its segments."""
+        """Take what compares rows with files, and what writes a table's tail to its segments."""
         self._database = database
         self._config = config
         self._catalog = catalog
+        self._filed = filed
         self._flush = flush
         self._pauses: dict[int, _Pause] = {}
         self._differing: set[int] = set()
@@ -114,22 +127,36 @@ class HotTables:
         if not due and self._is_compared(place):
             return
         self._compared_s.pop(place, None)
-        found = resident_upkeep.differing_keys(session, table.relid, SAMPLE)
-        session.transaction.rollback()
+        found = self._sampled(session, place)
         if found:
             self._differing.add(place)
         elif place in self._differing:
             # A sample that happens to be equal proves nothing: all rows have to be.
-            found = resident_upkeep.differing_keys(session, table.relid, table.hot_rows + 1)
-            session.transaction.rollback()
+            found = self._compared(lane, table)
         if not found and place not in self._differing:
             self._compared_s[place] = time.monotonic()
             return
+        name = session.observations.relations([place])[place]
+        session.transaction.rollback()
         with Work(session, table.relid, upkeep_work.CHECKING) as work:
-            work.begin("looking at rows that differ", found)
-            require_equal(table.relid, found)
+            work.begin("looking at rows that differ", len(found))
+            require_equal(table.relid, qualified(RelationName(name.schema, name.name)), found)
         self._differing.discard(place)
         self._compared_s[place] = time.monotonic()
+
+    def _sampled(self, session: CatalogSession, relid: int) -> list[KeyTexts]:
+        """Return keys whose rows differ from the journal, of some that are chosen at random."""
+        found = resident_upkeep.differing_keys(session, relid, SAMPLE)
+        session.transaction.rollback()
+        return found or self._filed.differing(session, relid, FILED_SAMPLE)
+
+    def _compared(self, lane: Lane, table: HotTable) -> list[KeyTexts]:
+        """Return keys whose rows differ from the journal, none only where no row does."""
+        found = resident_upkeep.differing_keys(lane.session, table.relid, table.hot_rows + 1)
+        lane.session.transaction.rollback()
+        return found or self._filed.all_differing(
+            lane.session, table.relid, table.hot_rows, lane.running.check
+        )
 
     def _is_compared(self, place: int) -> bool:
         """Return whether a table has been found equal to its journal lately."""

@@ -27,8 +27,9 @@ from catalog.upkeep import work as upkeep_work
 from catalog.upkeep.work import Work
 from pgwire_gateway.config import Config
 from pgwire_gateway.spark.compactor import Compaction, Compactor
-from pgwire_gateway.spark.conservation import require_rows
+from pgwire_gateway.spark.conservation import require_rows, require_same
 from pgwire_gateway.upkeep.failures import PASSING, UNSTORABLE, Failures
+from pgwire_gateway.upkeep.filed_rows import FiledRows
 from pgwire_gateway.upkeep.lanes import Lane, Lanes
 from pgwire_gateway.upkeep.tails import Tails, read
 from pgwire_gateway.wire_types.catalog_rows import tail_of
@@ -52,6 +53,9 @@ RECOUNT_S = 600.0
 """After this time all tables are counted, whatever statistics tell; they do not outlive a crash."""
 
 
+SAMPLE = 20
+"""How many rows are compared with their files before a table becomes tiered."""
+
 NOTHING_WRITTEN = Compaction((), (), 0, 0)
 """No row of a tail goes to files."""
 
@@ -70,11 +74,17 @@ class Residency:
     """Upkeep of the resident tables of a database."""
 
     def __init__(
-        self, database: str, compactor: Compactor, bounds: ResidentBounds, config: Config
+        self,
+        database: str,
+        compactor: Compactor,
+        filed: FiledRows,
+        bounds: ResidentBounds,
+        config: Config,
     ) -> None:
         """Nothing has been looked at yet."""
         self._database = database
         self._compactor = compactor
+        self._filed = filed
         self._bounds = bounds
         self._config = config
         self._last: _Visit | None = None
@@ -182,6 +192,9 @@ class Residency:
         with Work(session, table.relid, upkeep_work.FREEZE) as work:
             work.begin("counting rows", table.rows)
             counted = self._counted(lane, table.relid)
+            work.begin("comparing rows", SAMPLE)
+            found = self._filed.differing(session, table.relid, SAMPLE)
+            require_same(counted, found)
             work.begin("moving rows out", table.rows)
             with resident_upkeep.exclusive(session, table.relid, RESIDENT, LOCK_WAIT_MS):
                 self._move_out(lane, table.relid)

@@ -18,6 +18,12 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 Numbers: TypeAlias = npt.NDArray[Any]
 
 
+def bytes_of(value: pa.Scalar) -> bytes | None:
+    """Return the bytes of one value of a Binary, String or FixedSizeBinary array."""
+    found = value.as_buffer() if value.is_valid else None
+    return None if found is None else found.to_pybytes()
+
+
 def too_long() -> GatewayError:
     """Return the error for a value whose encoded form is too long for any message."""
     return GatewayError(

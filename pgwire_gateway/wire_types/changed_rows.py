@@ -1,6 +1,7 @@
 """Rows an UPDATE, DELETE or MERGE yields, as Spark computed them, in the forms writers need."""
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,30 +22,58 @@ TextRow = list[str | None]
 """PostgreSQL's text of every live column in attribute-number order, then the row identity."""
 
 
+class ReturnedBatches(Protocol):
+    """What keeps the columns of RETURNING until the client asks for them."""
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take a batch."""
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Yield all batches, in the order in which they came."""
+
+    def close(self) -> None:
+        """Forget what has not been read."""
+
+
 class ChangedRows:
     """The new row versions of one statement, gathered batch by batch."""
 
     def __init__(
-        self, table: JournalTable, change: RowChange, checks: Sequence[CheckConstraint]
+        self,
+        table: JournalTable,
+        change: RowChange,
+        checks: Sequence[CheckConstraint],
+        returning: ReturnedBatches | None = None,
     ) -> None:
+        """Gather nothing yet; what RETURNING needs of the rows is kept apart, if it is wanted."""
         self._table = table
         self._change = change
         self._checks = checks
         self._batches: list[pa.RecordBatch] = []
-        self._returning: list[pa.RecordBatch] = []
+        self.returning = returning
+        """The columns of RETURNING."""
         self.rows = 0
+        """How many rows the statement reports."""
+        self._moved = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take a batch of the compiled query."""
+        """Take a batch of the compiled query.
+
+        Raises:
+            GatewayError: 53100 or 58030 when storage fails, where rows of RETURNING are many.
+        """
         told = batch
         if MOVED in batch.schema.names:
             # What comes is told by what goes.
             comes = pc.equal(batch.column(ACTION), int(Command.INSERT))
             told = batch.filter(pc.invert(pc.and_(batch.column(MOVED), comes)))
         self.rows += told.num_rows
+        self._moved += batch.num_rows - told.num_rows
         names = [name for column in self._change.returning for name in _names(column)]
-        if names:
-            self._returning.append(told.select(names))
+        if names and self.returning is not None:
+            # A copy: what is selected of a batch keeps the whole batch in memory.
+            kept = told.select(names)
+            self.returning.add(pa.ipc.read_record_batch(kept.serialize(), kept.schema))
         self._batches.append(batch)
 
     def take(self) -> list[pa.RecordBatch]:
@@ -53,14 +82,19 @@ class ChangedRows:
         return batches
 
     @property
+    def versions(self) -> int:
+        """How many row versions these are: one that moves comes, too, besides being reported."""
+        return self.rows + self._moved
+
+    @property
     def gathered(self) -> Sequence[pa.RecordBatch]:
         """The batches that nobody has taken yet."""
         return self._batches
 
-    @property
-    def returning(self) -> list[pa.RecordBatch]:
-        """The columns of RETURNING."""
-        return self._returning
+    def close(self) -> None:
+        """Forget what RETURNING needs, as the statement has failed, or is run another way."""
+        if self.returning is not None:
+            self.returning.close()
 
     def parted(
         self, batches: Sequence[pa.RecordBatch]

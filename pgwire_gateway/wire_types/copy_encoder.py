@@ -5,9 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from catalog.pg.text_codecs import ascii_equivalents
+from pgwire_gateway.wire_types.buffers import as_binary, as_text
+from pgwire_gateway.wire_types.client_encodings import converted
 from pgwire_gateway.wire_types.copy_text import csv_field, text_field
-from pgwire_gateway.wire_types.row_encoder import ColumnEncoder, ResultColumn, slices
+from pgwire_gateway.wire_types.row_encoder import ColumnEncoder, ResultColumn, encoded, slices
 from pgwire_gateway.wire_types.row_framing import Piece, field_pieces, messages, payloads
 from pgwire_gateway.wire_types.settings import EncodingSettings
 
@@ -31,6 +35,8 @@ class CopyOptions:
     escape: str | None = None
     force_quote: frozenset[str] | bool = False
     """Names of the columns always quoted in CSV; True for all of them."""
+    encoding: str | None = None
+    """PostgreSQL's name of the encoding of text and CSV, if it is not that of the client."""
 
 
 class CopyEncoder:
@@ -54,6 +60,11 @@ class CopyEncoder:
         """
         settings = settings or EncodingSettings()
         self._options = options
+        self._encoding = options.encoding or settings.client_encoding
+        self._equivalents = ascii_equivalents(self._encoding)
+        if options.format != "binary":
+            # What is written around values is converted with them.
+            settings = replace(settings, client_encoding="UTF8")
         self._names = tuple(names)
         self._columns = [
             ColumnEncoder(replace(column, format_code=self.format_code), settings)
@@ -81,25 +92,32 @@ class CopyEncoder:
     def chunks(self, batch: pa.RecordBatch) -> Iterator[memoryview]:
         """Yield the rows of a batch in pieces of bounded size, whole messages each."""
         for part in slices(batch):
-            columns = [column.encode(part) for column in self._columns]
-            if not self.format_code:
-                yield from messages(_COPY_DATA, self._lines(columns), part.num_rows)
-                continue
-            first_row = int(bool(self._signature))
-            if first_row:
-                # PostgreSQL sends it in the message of the first row, and clients count on that.
-                first = field_pieces([column.slice(0, 1) for column in columns])
-                yield from messages(_COPY_DATA, [self._signature, *first], 1)
-                columns = [column.slice(1) for column in columns]
-                self._signature = b""
-            rows = part.num_rows - first_row
-            yield from messages(_COPY_DATA, field_pieces(columns), rows)
+            if self.format_code:
+                for rows, columns in encoded(part, self._values):
+                    yield from self._binary(columns, rows)
+            else:
+                for rows, pieces in encoded(part, self._text):
+                    yield from messages(_COPY_DATA, pieces, rows)
+
+    def _values(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        return [column.encode(batch) for column in self._columns]
+
+    def _text(self, batch: pa.RecordBatch) -> list[Piece]:
+        return self._lines(self._values(batch))
+
+    def _binary(self, columns: list[pa.Array], rows: int) -> Iterator[memoryview]:
+        if self._signature:
+            # PostgreSQL sends it in the message of the first row, and clients count on that.
+            first = field_pieces([column.slice(0, 1) for column in columns])
+            yield from messages(_COPY_DATA, [self._signature, *first], 1)
+            columns, rows = [column.slice(1) for column in columns], rows - 1
+            self._signature = b""
+        yield from messages(_COPY_DATA, field_pieces(columns), rows)
 
     def lines(self, batch: pa.RecordBatch) -> Iterator[memoryview]:
         """Yield the rows of a batch as lines of text, as a file holds them."""
         for part in slices(batch):
-            columns = [column.encode(part) for column in self._columns]
-            yield payloads(self._lines(columns), part.num_rows)
+            yield payloads(self._text(part), part.num_rows)
 
     def trailer(self) -> bytes:
         """Return the messages after the last row; empty when there are none."""
@@ -112,10 +130,14 @@ class CopyEncoder:
         """Return a line of text per row."""
         pieces: list[Piece] = []
         for name, column in zip(self._names, columns, strict=True):
-            pieces += [self._delimiter.encode(), self._field(column, name, heading=heading)]
+            field = self._field(column, name, heading=heading)
+            pieces += [self._delimiter.encode(), converted(field, self._encoding)]
         return [*pieces[1:], b"\n"]
 
     def _field(self, values: pa.Array, name: str, *, heading: bool) -> pa.Array:
+        # Values are converted before it is looked at what has to be escaped.
+        for letter, equivalent in self._equivalents.items():
+            values = pc.replace_substring(as_text(as_binary(values)), letter, equivalent)
         if self._options.format != "csv":
             return text_field(values, self._delimiter, self._null)
         forced = self._options.force_quote

@@ -131,7 +131,10 @@ def _merged(
     regular: Callable[[Numbers], pa.Array],
     write: Callable[[int], str],
 ) -> pa.Array:
-    """Write a column by kernels, and the unusual values among it one by one."""
+    """Write a column by kernels, and the unusual values among it, or a single one, one by one."""
+    if len(stored) == 1:
+        is_there = valid is None or valid[0]
+        return pa.array([write(int(stored[0])) if is_there else None], pa.string())
     if valid is not None:
         # What is under a NULL is arbitrary and must not disturb the kernels.
         stored = np.where(valid, stored, 0)

@@ -70,6 +70,9 @@ def _unscaled_text(values: pa.Array) -> pa.Array:
 
 def _point_text(values: pa.Array) -> pa.Array:
     scale = values.type.scale
+    if len(values) == 1 and scale > 0:
+        (value,) = values.to_pylist()
+        return pa.array([None if value is None else f"{value:f}"], pa.string())
     digits = _unscaled_text(values)
     if scale <= 0:
         return digits

@@ -3,6 +3,7 @@
 import pyarrow as pa
 
 from pgwire_gateway.wire_types.buffers import join
+from pgwire_gateway.wire_types.client_encodings import converted
 from pgwire_gateway.wire_types.settings import EncodingSettings
 
 JSONB_VERSION = b"\x01"
@@ -10,10 +11,15 @@ JSONB_VERSION = b"\x01"
 
 
 def text(values: pa.Array, _settings: EncodingSettings) -> pa.Array:
-    """Return the text as it is; the binary form of json is the same."""
+    """Return the text as it is."""
     return values
 
 
-def jsonb_binary(values: pa.Array, _settings: EncodingSettings) -> pa.Array:
-    """Write the version byte and the text."""
-    return join(JSONB_VERSION, values)
+def json_binary(values: pa.Array, settings: EncodingSettings) -> pa.Array:
+    """Return the text in the client's encoding."""
+    return converted(values, settings.client_encoding)
+
+
+def jsonb_binary(values: pa.Array, settings: EncodingSettings) -> pa.Array:
+    """Write the version byte and the text, in the client's encoding."""
+    return join(JSONB_VERSION, json_binary(values, settings))

@@ -43,7 +43,7 @@ INTERVAL_TYPE = pa.struct(
 )
 """Storage of an interval."""
 
-_TEXT = Codec(text.text, text.text)
+_TEXT = Codec(text.text, text.sent)
 _OPAQUE = Codec(text.text, None)
 _TIMESTAMP_BINARY = datetimes.timestamp_binary
 
@@ -60,7 +60,7 @@ _CODECS: dict[int, Codec] = {
     **dict.fromkeys(
         type_oids.OBJECT_ALIASES, Codec(integers.no_text, integers.binary("i8", ">u4"))
     ),
-    type_oids.JSON: Codec(json_values.text, json_values.text),
+    type_oids.JSON: Codec(json_values.text, json_values.json_binary),
     type_oids.FLOAT4: Codec(floats.text("f4"), floats.binary("f4")),
     type_oids.FLOAT8: Codec(floats.text("f8"), floats.binary("f8")),
     **dict.fromkeys(type_oids.GEOMETRIC, Codec(floats.geometric_text, None)),

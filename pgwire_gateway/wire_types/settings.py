@@ -17,6 +17,8 @@ class EncodingSettings:
     """bytea_output: hex or escape."""
     extra_float_digits: int = 1
     """extra_float_digits: above zero the shortest exact form is written."""
+    client_encoding: str = "UTF8"
+    """client_encoding: PostgreSQL's name of the encoding that text is sent in."""
     time_zone_directory: str | None = None
     """PostgreSQL's own time zone database (``share/timezone``), which may differ from the system's
     in version and in years before 1970; None is the system's."""

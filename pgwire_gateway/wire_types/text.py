@@ -2,12 +2,18 @@
 
 import pyarrow as pa
 
+from pgwire_gateway.wire_types.client_encodings import converted
 from pgwire_gateway.wire_types.settings import EncodingSettings
 
 
 def text(values: pa.Array, _settings: EncodingSettings) -> pa.Array:
-    """Return the text as it is; its binary form is the same."""
+    """Return the text as it is."""
     return values
+
+
+def sent(values: pa.Array, settings: EncodingSettings) -> pa.Array:
+    """Return the text in the client's encoding, which is its binary form."""
+    return converted(values, settings.client_encoding)
 
 
 def char_binary(values: pa.Array, _settings: EncodingSettings) -> pa.Array:

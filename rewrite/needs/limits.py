@@ -92,7 +92,11 @@ def _reads_one(
     if len(read) != 1 or read[0].tag != "RANGETBLREF":
         return False
     # Where what is the same for all rows (1 = 1) does not hold no row is needed.
-    if len(own) != sum(not is_constant(one, definitions.volatility) for one in conditions):
+    told, asked = (
+        sum(not is_constant(one, definitions.volatility) for one in some)
+        for some in (own, conditions)
+    )
+    if told != asked:
         return False
     # Nor do the conditions tell what policies leave of the rows.
     return not level.entry(read[0].integer("rtindex")).get("securityQuals")

@@ -109,8 +109,19 @@ def target_needs(level: Level, definitions: Definitions) -> tuple[Need, ...]:
 
 
 def need(level: Level, varno: int, conditions: tuple[Node, ...], definitions: Definitions) -> Need:
-    """Return the rows of a relation for which those conditions can hold that count."""
-    own = tuple(condition for condition in conditions if is_own(condition, varno, definitions))
+    """Return the rows of a relation for which those conditions can hold that count.
+
+    Among them are those that name no column: they may keep others from being evaluated.
+    """
+    if any(is_own(condition, varno, definitions) for condition in conditions):
+        own = tuple(
+            condition
+            for condition in conditions
+            if is_own(condition, varno, definitions)
+            or is_constant(condition, definitions.volatility)
+        )
+    else:
+        own = ()
     found = [_fixed(level, varno, condition, definitions) for condition in conditions]
     found.insert(0, together(level, varno, conditions, definitions))
     return Need(own, varno, tuple(fixed for fixed in found if fixed is not None))

@@ -12,7 +12,7 @@ from tests.support.repository import PACKAGES, ROOT
 
 LAW = ROOT / "catalog" / "journal"
 
-OTHER_COLUMNS = {"pgwire_gateway/dml/extraction.py": 1}
+OTHER_COLUMNS = {"pgwire_gateway/dml/extracts.py": 1}
 """Where names like those of columns are of something else: temporary tables that hold extracts."""
 
 MODULES = sorted(

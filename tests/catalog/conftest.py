@@ -6,6 +6,7 @@ import pytest
 from pgwire_gateway.upkeep.file_readers import FileReaders
 from pgwire_gateway.upkeep.lanes import Lanes, Room
 from tests.support.fix_catalog import (
+    PATIENCE_S,
     catalog,
     client,
     connect,
@@ -30,8 +31,9 @@ __all__ = [
 
 
 @pytest.fixture
-def lanes(catalog, database) -> Iterator[Lanes]:
-    """Where upkeep looks after the tables of the test's database."""
+def lanes(catalog, database, monkeypatch) -> Iterator[Lanes]:
+    """Where upkeep looks after the tables of the test's database, and waits for that."""
+    monkeypatch.setattr("pgwire_gateway.upkeep.lanes.PATIENCE_S", PATIENCE_S)
     made = Lanes(database, partial(catalog.admin, database), FileReaders(), Room(), 0.0)
     yield made
     made.rest()

@@ -2,6 +2,9 @@
 
 import pytest
 
+from catalog.errors import GatewayError
+from catalog.hot import resident_upkeep
+
 pytestmark = pytest.mark.catalog
 
 
@@ -21,7 +24,7 @@ pytestmark = pytest.mark.catalog
         "ALTER FUNCTION pg_journal.capture(text, oid, bigint, bigint) OWNER TO postgres",
         "SELECT pg_journal.snapshot('guess', '[]')",
         "SELECT pg_journal.begin_write(NULL, '{1}', 'x', '{}', 'cool')",
-        "SELECT pg_journal.truncate('', 1, 0, '[]')",
+        "SELECT pg_journal.truncate('', 1, 0, '[]', 0)",
         "SELECT pg_journal.emptied('', '{1}', '{}', false, true)",
         "SELECT pg_journal.create_journal(1::oid)",
         "SELECT pg_journal.add_segments(1::oid, '[]')",
@@ -64,6 +67,64 @@ def test_checks_that_would_run_with_the_bookkeepings_rights_are_refused(client):
         sql = f"CREATE DOMAIN d AS text CHECK ({expression.replace('b', 'value')})"
         assert client.sqlstate(sql) in {"42501", "0A000", "42703", "42883", "42601"}, expression
     client.run("CREATE TABLE t (a int, b text CHECK (length(b) < 3 AND a::text LIKE '1%'))")
+
+
+CODE = (
+    "CREATE SEQUENCE reached",
+    "GRANT ALL ON SEQUENCE reached TO PUBLIC",
+    (
+        "CREATE FUNCTION note(a int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN"
+        " IF current_user <> session_user OR current_user = 'pgwire_gateway' THEN"
+        " PERFORM nextval('public.reached'); END IF; RETURN 1; END $$"
+    ),
+    (
+        "CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " PERFORM public.note(1); RETURN coalesce(new, old); END $$"
+    ),
+    "CREATE DOMAIN noting AS int CHECK (note(value) = 1)",
+    "CREATE DOMAIN plain AS int",
+    "CREATE TABLE t (id int PRIMARY KEY, v int, w plain)",
+    "INSERT INTO t VALUES (1, 1, 1), (2, 2, 2)",
+)
+"""A table, and code of a role that tells when it runs with other rights."""
+
+BELONGING = {
+    "a trigger for replicas": (
+        "CREATE TRIGGER a BEFORE INSERT OR DELETE ON t FOR EACH ROW EXECUTE FUNCTION noted()",
+        "ALTER TABLE t ENABLE REPLICA TRIGGER a",
+    ),
+    "a rule that always holds": (
+        "CREATE RULE r AS ON DELETE TO t DO ALSO SELECT note(1)",
+        "ALTER TABLE t ENABLE ALWAYS RULE r",
+    ),
+    "a check": ("ALTER TABLE t ADD CHECK (note(v) = 1)",),
+    "an index": ("CREATE INDEX ON t (note(v))",),
+    "a part of an index": ("CREATE INDEX ON t (v) WHERE note(v) = 1",),
+    "a generated column": ("ALTER TABLE t ADD COLUMN g int GENERATED ALWAYS AS (note(v)) STORED",),
+    "a domain": ("ALTER TABLE t ADD COLUMN d noting DEFAULT 1",),
+    "a check of a domain": ("ALTER DOMAIN plain ADD CHECK (note(value) = 1)",),
+}
+
+
+@pytest.mark.parametrize("what", BELONGING)
+def test_rows_are_taken_from_no_table_with_code_of_roles(client, inspector, what):
+    for sql in (*CODE, *BELONGING[what]):
+        client.run(sql)
+    with pytest.raises(GatewayError, match="cannot become tiered") as caught:
+        resident_upkeep.make_tiered(inspector.session, client.relid("t"))
+    assert caught.value.sqlstate == "55000"
+    assert client.run("SELECT count(*), (SELECT is_called FROM reached) FROM t") == [("2", "f")]
+
+
+@pytest.mark.parametrize("what", BELONGING)
+def test_a_tiered_table_gets_no_code_of_roles(client, inspector, what):
+    for sql in CODE:
+        client.run(sql)
+    resident_upkeep.make_tiered(inspector.session, client.relid("t"))
+    with pytest.raises(GatewayError) as caught:
+        client.run(BELONGING[what][0])
+    assert caught.value.sqlstate == "0A000"
+    assert client.value("SELECT is_called FROM reached") == "f"
 
 
 def test_the_superuser_cannot_log_in(catalog):

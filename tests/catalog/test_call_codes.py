@@ -31,10 +31,10 @@ def code_of(client: Client, function: Function, *values: bytes | None) -> bytes:
 
 
 def outcome(client: Client, code: bytes, function: Function, *values: bytes | None) -> str:
-    """Send a code as SQL of the client; return the SQLSTATE, empty for success."""
+    """Send a code as SQL; return the SQLSTATE, empty for success."""
     try:
         rows = client.session.execute_parameters(
-            function.sql, [code, *values], parameter_oids=function.parameter_oids
+            function.sql, [code, *values], parameter_oids=function.parameter_oids, is_own=True
         ).rows
         list(rows)
     except GatewayError as error:
@@ -274,7 +274,7 @@ def test_arguments_are_covered_whatever_the_clients_encoding(
 ) -> None:
     client = connect(client_encoding=encoding)
     client.run("CREATE TABLE t (a int PRIMARY KEY)")
-    word = "é".encode(client.session.codec)
+    word = "é".encode()
     values = (str(client.relid("t")).encode(), word)
     code = code_of(client, bookkeeping.ASK_RESIDENCY, *values)
     assert outcome(client, code, bookkeeping.ASK_RESIDENCY, *values) == "22023"

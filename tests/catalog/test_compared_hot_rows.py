@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import pytest
 
@@ -10,12 +11,16 @@ from catalog.hot import resident_upkeep
 from catalog.hot.hot_keys import Reading, Thawed, Writing
 from pgwire_gateway.config import Config
 from pgwire_gateway.upkeep import hot_tables
+from pgwire_gateway.upkeep.filed_rows import FiledRows
 from pgwire_gateway.upkeep.hot_tables import HotTables
 from tests.support.fix_catalog import Client
 
 pytestmark = pytest.mark.catalog
 
 MANY = 1000
+
+UNREAD = FiledRows(cast("Any", None))
+"""There are no files."""
 
 
 @pytest.fixture
@@ -60,7 +65,7 @@ def write(client, relid, sql, *keys) -> None:
 
 
 def differing(administrator, relid, most=MANY) -> int:
-    return resident_upkeep.differing_keys(administrator.session, relid, most)
+    return len(resident_upkeep.differing_keys(administrator.session, relid, most))
 
 
 FALSIFIED = {
@@ -170,7 +175,7 @@ def test_files_may_be_newer_than_what_emptied_the_table(administrator, hot):
 @pytest.fixture
 def visit(catalog, database, lanes) -> Callable[[], None]:
     """Upkeep that would let rows go cold at each visit."""
-    upkeep = HotTables(database, Config(hot_rows=0, hot_age_s=0), catalog, lambda *_: None)
+    upkeep = HotTables(database, Config(hot_rows=0, hot_age_s=0), catalog, UNREAD, lambda *_: None)
     return lambda: upkeep.visit(lanes)
 
 
@@ -187,7 +192,7 @@ def test_upkeep_tells_and_lets_no_row_go_cold(client, administrator, hot, visit,
     with caplog.at_level(logging.ERROR):
         visit()
     assert [record.levelname for record in caplog.records] == ["ERROR"]
-    assert f"1 hot rows of table {hot} are not what its journal says" in caplog.text
+    assert f"1 hot rows of table {hot} are not what its journal says" in "\n".join(caplog.messages)
     assert shown(client) == ("hot", "t", "XX001", None)
     assert administrator.run("SELECT count(*) FROM ONLY t") == [("3",)]
     administrator.run("UPDATE t SET b = 'two' WHERE a = 2")
@@ -210,7 +215,7 @@ def test_a_sample_that_is_equal_does_not_end_it(client, administrator, visit, mo
 def test_rows_that_are_to_stay_hot_are_compared_now_and_then(
     catalog, client, lanes, administrator, monkeypatch
 ):
-    upkeep = HotTables("d", Config(hot_rows=1000, hot_age_s=3600), catalog, lambda *_: None)
+    upkeep = HotTables("d", Config(hot_rows=1000, hot_age_s=3600), catalog, UNREAD, lambda *_: None)
     upkeep.visit(lanes)
     administrator.run("UPDATE t SET b = 'false' WHERE a = 2")
     upkeep.visit(lanes)

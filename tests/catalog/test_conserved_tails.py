@@ -93,3 +93,48 @@ def test_what_was_read_of_a_tail_is_what_is_taken_out_of_it(client, inspector, r
     assert client.tail("t") == before
     replace(2)
     assert client.tail("t") == []
+
+
+@pytest.mark.parametrize("read", [0, 1, 3])
+def test_what_was_read_of_a_tail_is_what_truncate_takes_out_of_it(client, read):
+    client.run(KEYED)
+    client.insert("t", "INSERT INTO t VALUES (1, 1), (2, 1)")
+    relid, before = client.relid("t"), client.tail("t")
+
+    def truncate(tail_read: int) -> None:
+        client.session.transaction.begin()
+        versions, _ = client.session.writes.begin_write([relid], command="TRUNCATE TABLE")
+        client.run("TRUNCATE t")
+        client.session.journals.truncate(relid, versions[relid], [], tail_read=tail_read)
+
+    with pytest.raises(GatewayError, match=f"{read} row .* were read .*, and 2 taken") as caught:
+        truncate(read)
+    assert caught.value.sqlstate == sqlstate.DATA_CORRUPTED
+    client.session.transaction.rollback()
+    assert client.tail("t") == before
+    truncate(2)
+    client.session.transaction.commit()
+    assert client.tail("t") == []
+
+
+def test_a_row_that_comes_while_all_end_is_not_lost(client, catalog, database):
+    client.run(KEYED)
+    client.insert("t", "INSERT INTO t VALUES (1, 1), (2, 1)")
+    relid = client.relid("t")
+    client.session.transaction.begin()
+    versions, result = client.session.writes.begin_write(
+        [relid], [SnapshotRequest(relid)], command="TRUNCATE TABLE"
+    )
+    read = result.snapshots[relid].tail_rows
+    client.run("TRUNCATE t")
+    administrator = Client(catalog.admin(database))
+    tail = f"pg_journal.tail_{relid}"
+    administrator.run(f"CREATE TEMP TABLE planted AS SELECT * FROM {tail} LIMIT 1")
+    administrator.run("UPDATE planted SET c1 = 3")
+    administrator.run(f"INSERT INTO {tail} SELECT * FROM planted")
+    administrator.session.close()
+    with pytest.raises(GatewayError, match=r"2 row .* were read .*, and 3 taken") as caught:
+        client.session.journals.truncate(relid, versions[relid], [], tail_read=read)
+    assert caught.value.sqlstate == sqlstate.DATA_CORRUPTED
+    client.session.transaction.rollback()
+    assert sorted(client.tail("t")) == [[1, 1], [2, 1], [3, 1]]

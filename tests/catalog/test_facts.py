@@ -12,7 +12,7 @@ from tests.support.repository import ROOT
 pytestmark = pytest.mark.catalog
 
 DIRECTORY = ROOT / "catalog" / "pg"
-NAMES = ("functions.py", "nodes.py", "sqlstate.py", "types.py")
+NAMES = ("encodings.py", "functions.py", "nodes.py", "sqlstate.py", "types.py")
 
 FUNCTIONS = {
     "rewrite.query.functions._UNNEST": "unnest(anyarray)",

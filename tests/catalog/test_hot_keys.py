@@ -151,6 +151,38 @@ def test_an_insert_tells_the_keys_that_are_to_be_looked_for(client, warm):
     assert told.values == []
 
 
+@pytest.mark.parametrize(
+    "names",
+    [("found",), ("pgwire_present", "pgwire_keys"), ("h", "e"), ("u", "c1"), ("old", "new")],
+)
+def test_names_of_keys_are_none_of_ours(client, administrator, thawing, names):
+    key, first = ", ".join(names), names[0]
+    columns = "".join(f"{name} int, " for name in names)
+    client.run(f"CREATE TABLE odd ({columns} v int, PRIMARY KEY ({key}))")
+    ones, twos, threes = ([number] * len(names) for number in "123")
+    client.insert("odd", f"INSERT INTO odd VALUES ({', '.join([*ones, '10'])})")
+    relid = client.relid("odd")
+    assert thawing.warm(relid)
+    rows = [[*ones, "10", None]]
+    assert thaw(thawing, administrator, relid, rows, [[*twos, None, None]]) is Thawed.DONE
+    moved = ", ".join(f"{name} = 2" for name in names)
+    call = Writing(relid, (tuple(ones), tuple(twos))).announced(strict=True)
+    change = Query(f"UPDATE odd SET {moved}, v = 11 WHERE {first} = 1")
+    client.session.writes.run_between(change, (), None, began=True, before=[call], commits=True)
+    client.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    own = Writing(relid, (tuple(threes),), own=True).announced(strict=False)
+    *_, (answer,) = client.session.writes.run_between(None, (), None, began=False, before=[own])
+    assert hot_keys.announced(answer).cold == {tuple(threes)}
+    function, values = hot_keys.heating(relid, [[*threes, "30", None]], [])
+    client.session.call(function, *values)
+    client.run("COMMIT")
+    held = client.run(f"SELECT {first}, v FROM odd ORDER BY v")
+    assert held == [("2", "11"), ("3", "30")]
+    assert cool(administrator, relid)
+    newest = f"SELECT c1, subsequent_version_number IS NULL FROM pg_journal.tail_{relid}"
+    assert set(administrator.run(newest)) == {("1", "t"), ("1", "f"), ("2", "t")}
+
+
 def test_values_of_unique_keys_are_told_unless_they_were_superseded(client, thawing):
     client.run("CREATE TABLE u (id int PRIMARY KEY, a text UNIQUE, b int, c int, UNIQUE (c, b))")
     relid = client.relid("u")
@@ -442,6 +474,27 @@ def test_no_more_rows_become_hot_of_a_table_that_is_full(client, administrator, 
     assert hot_keys.announced(answer).is_full
     # Nobody has passed the gate, so that those who go on to lock the table meet nobody there.
     assert cool(administrator, full)
+
+
+def test_what_is_announced_rests_on_the_plan(client, administrator, thawing, warm):
+    assert thaw(thawing, administrator, warm, ROWS) is Thawed.DONE
+    announced = Writing(warm, (("1",),)).announced(strict=True)
+    basis = client.session.observations.basis(["t"])
+    change = Query("UPDATE t SET b = b + 1 WHERE a = 1")
+
+    def run() -> None:
+        client.session.writes.run_between(
+            change, ["t"], basis, began=True, before=[announced], commits=True
+        )
+
+    run()
+    client.run("CREATE TEMP TABLE t (a int, b int)")
+    with pytest.raises(OutdatedPlanError):
+        run()
+    client.run("DROP TABLE pg_temp.t")
+    # Nothing is left of what has failed: others may let the rows go cold.
+    assert cool(administrator, warm)
+    assert client.run("SELECT count(*) FROM t") == [("0",)]
 
 
 def test_hot_rows_of_a_table_that_is_full_are_written(client, full):

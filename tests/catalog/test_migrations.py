@@ -490,3 +490,33 @@ def test_two_at_once_do_not_meet(
     assert failed == []
     assert told == [key(administrator)] * 2
     assert definitions(administrator) == before
+
+
+LOCKS = {
+    "an advisory lock": f"SELECT pg_advisory_lock({0x70677769})",
+    "a table that is analysed": "ANALYZE pg_catalog.pg_namespace",
+}
+"""What the database's owner can keep until a transaction ends, or a session."""
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
+def test_nobody_is_kept_waiting_by_locks_of_roles(
+    catalog: Catalog, administrator: psycopg.Connection, database: str, lock: str, *, is_new: bool
+) -> None:
+    before = definitions(administrator)
+    make_older(administrator)
+    if is_new:
+        administrator.execute("DROP SCHEMA pg_journal CASCADE")
+    administrator.execute("SET statement_timeout = '20s'")
+    with connected(catalog, database) as other, other.transaction():
+        other.execute("SET LOCAL ROLE postgres")
+        other.execute(lock)  # type: ignore[call-overload]
+        told = migrate(administrator)
+    assert told == key(administrator)
+    assert definitions(administrator) == before
+
+
+def test_the_lock_is_of_no_role(client: Client) -> None:
+    client.run("CREATE TABLE t (id int PRIMARY KEY)")
+    assert client.sqlstate(migrations._TAKE_TURN) == "42501"

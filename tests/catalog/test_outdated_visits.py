@@ -44,6 +44,10 @@ class Files:
                 self.rows.pop()
             raise
 
+    def differing(self, _: object, __: int, most: int) -> list[object]:
+        assert most
+        return []
+
     def live_rows(self, _: TableSnapshot, __: object, tail: pa.Table) -> pa.Table:
         return pa.concat_tables([*self.rows, tail])
 
@@ -68,8 +72,9 @@ def files() -> Files:
 
 @pytest.fixture
 def visit(database, lanes, files: Files) -> Callable[[], None]:
+    bounds = ResidentBounds(1000, 1000, 1000)
     upkeep = Residency(
-        database, cast("Any", files), ResidentBounds(1000, 1000, 1000), Config(flush_rows=1)
+        database, cast("Any", files), cast("Any", files), bounds, Config(flush_rows=1)
     )
 
     def visit_and_wait() -> None:
@@ -97,13 +102,13 @@ def test_a_table_that_is_resident_already_does_not_get_its_rows_again(
     monkeypatch.setattr(resident_upkeep, "is_shrunken", lambda *_: True)
     with caplog.at_level(logging.INFO):
         visit()
-    assert "is resident now" in caplog.text
+    assert "is resident now" in "\n".join(caplog.messages)
     held = "SELECT a, b FROM ONLY t ORDER BY a"
     assert administrator.run(held) == ROWS
     caplog.clear()
     with caplog.at_level(logging.INFO):
         visit()
-    assert caplog.text == ""
+    assert caplog.messages == []
     assert administrator.run(held) == ROWS
     with pytest.raises(GatewayError) as caught:
         resident_upkeep.make_resident(administrator.session, table)
@@ -121,7 +126,7 @@ def test_a_table_that_is_tiered_already_is_left_alone(
     assert len(before) == 2
     with caplog.at_level(logging.INFO):
         visit()
-    assert caplog.text == ""
+    assert caplog.messages == []
     assert administrator.run(tail) == before
 
 

@@ -75,6 +75,17 @@ def test_who_reads_all_data_reads_no_bookkeeping(
     assert answer(client, "SELECT FROM parent") == "SELECT 1"
 
 
+def test_who_reads_all_data_reads_no_statistics_of_tails(
+    member: Callable[..., Client], client: Client, inspector: Inspector
+) -> None:
+    client.run("INSERT INTO parent SELECT g, 1 FROM generate_series(2, 9) g")
+    inspector.run(f"ANALYZE parent, pg_journal.tail_{client.relid('parent')}")
+    tables = "SELECT count(DISTINCT tablename) FROM pg_stats WHERE tablename ~ '^(parent$|tail_)'"
+    assert inspector.run(tables) == [("2",)]
+    assert member("pg_read_all_data").run(tables) == [("1",)]
+    assert client.run(tables) == [("1",)]
+
+
 @pytest.mark.parametrize("statement", WRITES)
 def test_who_writes_all_data_writes_no_bookkeeping(
     member: Callable[..., Client], inspector: Inspector, statement: str

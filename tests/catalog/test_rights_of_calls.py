@@ -1,13 +1,13 @@
 """Rights that the bookkeeping asks for again: the right code is not enough without them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pytest
 
 from catalog.bookkeeping import calls as bookkeeping
 from catalog.bookkeeping.calls import Function, array
 from catalog.errors import GatewayError
-from tests.support.fix_catalog import Client
+from tests.support.fix_catalog import Client, Inspector
 
 pytestmark = pytest.mark.catalog
 
@@ -33,11 +33,20 @@ WRITES: Sequence[Call] = [
     (bookkeeping.APPEND, lambda t: (t, b"1", None, None, b"f")),
     (bookkeeping.PUBLISH, lambda t: (t, b"1", b"[]")),
     (bookkeeping.REPLACE, lambda t: (t, b"1", b"[]", b"{}", None, None, b"0")),
-    (bookkeeping.TRUNCATE, lambda t: (t, b"1", b"[]")),
+    (bookkeeping.TRUNCATE, lambda t: (t, b"1", b"[]", b"0")),
     (bookkeeping.RESERVE_IDENTITIES, lambda t: (t, b"1")),
     (bookkeeping.CLEAR_DRAINED, lambda t: (t, b"f")),
     (bookkeeping.SET_KEY, lambda t: (t,)),
     (bookkeeping.NOTE_ROLLBACK, lambda t: (t, b"1", b"t", b"1")),
+    (bookkeeping.THAW, lambda t: (t, b"[]")),
+    (bookkeeping.CAPTURE_THAWED, lambda t: (t, b"1", b"{}", b"[]", b"[]")),
+    (bookkeeping.HEAT_UNWAITED, lambda t: (t, b"[]", b"f")),
+    (bookkeeping.LOCKED_KEYS, lambda t: (t,)),
+    (bookkeeping.UNSEARCHED, lambda t: (t, b"1")),
+    (bookkeeping.OPEN_DRAIN, lambda t: (t,)),
+    (bookkeeping.SET_SATISFIED, lambda t: (t,)),
+    (bookkeeping.BEGIN_LOAD, lambda t: (t,)),
+    (bookkeeping.SHIPPED, lambda t: (t,)),
 ]
 """Calls that change a table's journal."""
 
@@ -46,7 +55,61 @@ READS: Sequence[Call] = [
     (bookkeeping.WRITTEN_SINCE, lambda t: (t, b"1:1:", b"1")),
     (bookkeeping.PASSED, lambda t: (t, b"1", b"[]")),
     (bookkeeping.HOLD_SOURCE, lambda t: (t,)),
+    (bookkeeping.SOURCE_ROWS, lambda t: (t, b"{1}", b"9")),
+    (bookkeeping.COME_SINCE, lambda t: (t, b"{1}", b"1:1:", b"1")),
+    (bookkeeping.COMPUTED_HOLDERS, lambda t: (t, t, b"{}")),
 ]
+"""Calls that tell what is in a table or its journal."""
+
+DEFINITIONS: Sequence[Call] = [
+    (bookkeeping.ASK_RESIDENCY, lambda t: (t, b"never")),
+    (bookkeeping.ASK_BOUND, lambda t: (t, b"hot_rows", b"9")),
+    (bookkeeping.SET_DIVISION, lambda t: (t, b"[]")),
+    (bookkeeping.MAKE_EXTERNAL, lambda t: (t, b"{}")),
+    (bookkeeping.KEEP_SAVEPOINT, lambda t: (t, b"20200101000000000000", b"t")),
+]
+"""Calls that say what a table is: its owner's."""
+
+_SHOWN = "tells what PostgreSQL shows every role, and no rows"
+_REFUSES = "can do nothing but refuse"
+_OWN = "is about what this transaction has noted, or takes from what it is told"
+_LOCKS = "locks what PostgreSQL has let the role lock, or what a foreign key of it references"
+_KEYS = "is about a foreign key that the transaction adds or has violated; PostgreSQL lets it do so"
+
+ELSEWHERE: Mapping[Function, str] = {
+    bookkeeping.DEFINITIONS: _SHOWN,
+    bookkeeping.RELATIONS: _SHOWN,
+    bookkeeping.JOURNALS_NAMED: _SHOWN,
+    bookkeeping.PENDING_CONSTRAINTS: _SHOWN,
+    bookkeeping.ADDED_REFERENCES: _SHOWN,
+    bookkeeping.IS_LOADABLE: "tells whether a table is empty, as its size does",
+    bookkeeping.CHECK_BODY: _REFUSES,
+    bookkeeping.HOLD_CODE: "keeps tables from becoming tiered, as any definition does",
+    bookkeeping.REFUSE_ABSENT: _REFUSES,
+    bookkeeping.REFUSE_ADDED: _REFUSES,
+    bookkeeping.REFUSE_TAKEN: _REFUSES,
+    bookkeeping.TELL_PROPOSED: _OWN,
+    bookkeeping.SOUGHT_VALUES: _OWN,
+    bookkeeping.CONFIRM_REFERENCES: _OWN,
+    bookkeeping.RELEASE_SOUGHT: _OWN,
+    bookkeeping.RELEASE_REFERENCES: _OWN,
+    bookkeeping.END_DEFERRING: _OWN,
+    bookkeeping.TAKEN_REFERENCES: _OWN,
+    bookkeeping.COMPUTED_VALUES: _OWN,
+    bookkeeping.TEMPORARY_ROWS: "reads temporary tables, which are the session's own",
+    bookkeeping.HOLD: _LOCKS,
+    bookkeeping.HOLD_PARENT: _LOCKS,
+    bookkeeping.BEGIN_ADDING: _KEYS,
+    bookkeeping.SEEK_VALUES: _KEYS,
+    bookkeeping.FIND_SOUGHT: _KEYS,
+    bookkeeping.NOTE_SOUGHT: _KEYS,
+    bookkeeping.END_ADDING: _KEYS,
+    bookkeeping.FOLLOW_OWNERS: "gives journals the readers of their tables, whoever calls it",
+    bookkeeping.EMPTIED: "asks whether the role may empty the tables",
+    bookkeeping.VERSIONS_TO_ROLL_BACK: "tells of tables that the role may read",
+    bookkeeping._EXPECTED: _REFUSES,
+}
+"""Calls that ask for no right of their own, and why."""
 
 
 @pytest.fixture
@@ -75,6 +138,38 @@ def refusals(client: Client, calls: Iterable[Call], table: bytes) -> dict[str, s
 
 def of_all(calls: Iterable[Call], message: str | None) -> dict[str, str | None]:
     return dict.fromkeys((function.name for function, _ in calls), message)
+
+
+def test_each_call_asks_for_rights_or_need_not() -> None:
+    every = [value for value in vars(bookkeeping).values() if isinstance(value, Function)]
+    listed = [function for function, _ in (*WRITES, *READS, *DEFINITIONS)]
+    assert sorted(function.name for function in (*listed, *ELSEWHERE)) == sorted(
+        function.name for function in every
+    )
+
+
+def test_what_is_said_of_them_is_true(inspector: Inspector) -> None:
+    texts = dict(
+        inspector.run(
+            "SELECT proname, prosrc FROM pg_proc"
+            " WHERE pronamespace = 'pg_journal'::regnamespace AND prosrc <> ''"
+        )
+    )
+    asked = {"require_right(": [*WRITES, *READS], "require_owner(": DEFINITIONS}
+    for question, calls in asked.items():
+        expected = {function.name for function, _ in calls}
+        every = {function.name for function, _ in (*WRITES, *READS, *DEFINITIONS)}
+        every |= {function.name for function in ELSEWHERE}
+        assert {name for name in every if question in (texts[name] or "")} == expected
+
+
+def test_who_does_not_own_a_table_does_not_define_it(
+    client: Client, reader: Client, table: bytes
+) -> None:
+    client.run("GRANT ALL ON t TO PUBLIC")
+    owners = "must be owner of table public.t"
+    assert refusals(reader, DEFINITIONS, table) == of_all(DEFINITIONS, owners)
+    assert refusals(client, DEFINITIONS, table) == of_all(DEFINITIONS, None)
 
 
 def test_who_has_no_right_on_a_table_is_refused(

@@ -5,6 +5,8 @@ import time
 
 import pytest
 
+from catalog.connection import streams
+from catalog.connection.libpq_results import rows_of
 from catalog.errors import CatalogError, CatalogUnavailableError, GatewayError, UnknownOutcomeError
 from catalog.results import SnapshotRequest
 from catalog.session import names
@@ -88,6 +90,21 @@ def test_rows_stream_and_the_tag_comes_with_the_last(client, rows):
     result = client.session.execute(f"SELECT generate_series(1, {rows})")
     assert [int(row[0]) for row in result.rows] == list(range(1, rows + 1))
     assert result.command_tag == f"SELECT {rows}"
+
+
+def test_few_rows_are_held_at_a_time_as_they_may_be_large(client, monkeypatch):
+    held = []
+
+    def noted(result):
+        held.append(result.ntuples)
+        return rows_of(result)
+
+    monkeypatch.setattr(streams, "rows_of", noted)
+    width = 1 << 20
+    found = client.session.execute(f"SELECT repeat('x', {width}) FROM generate_series(1, 120)")
+    assert sum(len(row[0]) for row in found.rows) == 120 * width
+    assert sum(held) == 120
+    assert max(held) * width <= 25 << 20
 
 
 def test_an_abandoned_result_leaves_the_session_usable(client):

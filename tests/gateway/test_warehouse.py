@@ -1,7 +1,5 @@
 """The directory tree of data files: nothing but its own is read, or removed."""
 
-import math
-import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -9,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from catalog.model import JournalTable, SegmentKind
 from pgwire_gateway.spark.warehouse import STAGING, Warehouse
 
 SEGMENT = "delta-00000000000000000000000000000001"
@@ -52,45 +51,47 @@ def test_tables_and_segments_are(root: Path, path: str) -> None:
     assert (root / "5/18").exists()
 
 
-def test_tables_nobody_knows_are_those_of_transactions_that_ended_with_the_process(
-    root: Path,
-) -> None:
-    left, known, younger = root / "5/17", root / "5/18", root / "5/19"
-    younger.mkdir()
-    warehouse = Warehouse(str(root))
-    for table, since_s in ((left, -60), (known, -60), (younger, 60)):
-        moment = time.time() + since_s
-        os.utime(table, (moment, moment))
-    assert warehouse.unknown_tables(5, {"5/18"}, 0, shared=False) == ["5/17"]
-    assert warehouse.unknown_tables(5, {"5/18"}, 61, shared=False) == []
-    assert warehouse.unknown_tables(5, {"5/18"}, math.inf, shared=False) == []
-    assert warehouse.unknown_tables(5, {"5/18"}, 0, shared=True) == []
+def claim(warehouse: Warehouse, *paths: str) -> None:
+    for path in paths:
+        warehouse.staging.claim(int(path.split("/")[1]), [path])
 
 
-@pytest.mark.parametrize(
-    ("made_s", "open_s", "is_shared", "is_abandoned"),
-    [
-        pytest.param(-60, 0, False, True, id="before this process"),
-        pytest.param(-60, 59, False, True, id="before what is open"),
-        pytest.param(-60, 61, False, False, id="by what is open"),
-        pytest.param(-60, math.inf, False, False, id="perhaps by what is prepared"),
-        pytest.param(-60, 0, True, False, id="perhaps by others"),
-        pytest.param(60, 0, False, False, id="since"),
-        pytest.param(-25 * 3600, 0, True, True, id="by others a day ago"),
-        pytest.param(-25 * 3600, 26 * 3600, True, False, id="by others who have it open"),
-    ],
-)
-def test_what_nobody_keeps_is_abandoned(
-    root: Path, made_s: float, open_s: float, is_shared: bool, is_abandoned: bool
-) -> None:
-    staged = f"5/17/{STAGING}/ab"
-    (root / staged).mkdir(parents=True)
+def test_what_nobody_claims_is_told_with_its_table(root: Path) -> None:
     warehouse = Warehouse(str(root))
-    moment = time.time() + made_s
-    for path in (f"5/17/{SEGMENT}", staged):
-        os.utime(root / path, (moment, moment))
-    found = warehouse.abandoned({"5/17/other"}, open_s, shared=is_shared)
-    assert found == ([f"5/17/{SEGMENT}", staged] if is_abandoned else [])
+    divided, former = "5/18/a=b/base-1", f"5/18/{STAGING}/ab"
+    for path in (divided, former, "5/18/base-2", "6/18/base-3"):
+        (root / path).mkdir(parents=True)
+    claim(warehouse, "5/18/base-2")
+    assert warehouse.unclaimed(5) == {f"5/17/{SEGMENT}": 17, divided: 18, former: 18}
+    warehouse.staging.settle(warehouse.staging.claimed())
+    assert warehouse.unclaimed(6) == {"6/18/base-3": 18}
+    assert "5/18/base-2" in warehouse.unclaimed(5)
+
+
+@pytest.mark.parametrize("removed", ["5/17/base-1", "5/17"])
+def test_what_is_removed_is_claimed_no_more(root: Path, removed: str) -> None:
+    warehouse = Warehouse(str(root))
+    claim(warehouse, "5/17/base-1", "5/170/base-1")
+    warehouse.remove(removed)
+    assert warehouse.staging.claimed() == {"5/170/base-1"}
+    warehouse.remove_database(5)
+    assert warehouse.staging.claimed() == set()
+
+
+def test_empty_tables_go_and_come_back(root: Path) -> None:
+    warehouse = Warehouse(str(root))
+    (root / f"5/18/{STAGING}").mkdir()
+    warehouse.remove_empty(5)
+    assert not (root / "5/18").exists()
+    warehouse.remove(f"5/17/{SEGMENT}")
+    assert (root / "5/17/a/b").exists()
+    table = JournalTable(18, "s", "t", (), (), None, 0, "5/18")
+    staged = warehouse.staging.begin()
+    staged.files.mkdir()
+    path = warehouse.install(staged, table, SegmentKind.BASE, 0)
+    staged.discard()
+    assert (root / path).is_dir()
+    assert warehouse.staging.claimed() == {path}
 
 
 @pytest.fixture
@@ -103,29 +104,20 @@ def vanishing(root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     def seen(directory: Path, pattern: str) -> Iterator[Path]:
         for found in list(glob(directory, pattern)):
             if found.is_relative_to(table):
-                shutil.rmtree(table)
+                shutil.rmtree(table, ignore_errors=True)
             yield found
 
     monkeypatch.setattr(Path, "glob", seen)
     return f"5/20/{SEGMENT}"
 
 
-def test_segments_that_others_remove_meanwhile_are_not_abandoned(
-    root: Path, vanishing: str
-) -> None:
+def test_what_others_remove_meanwhile_is_no_failure(root: Path, vanishing: str) -> None:
     warehouse = Warehouse(str(root))
-    known = {f"5/20/{SEGMENT[:-1]}2", "5/17/other"}
-    os.utime(root / f"5/17/{SEGMENT}", (0, 0))
-    assert warehouse.abandoned(known, 0, shared=False) == [f"5/17/{SEGMENT}"]
+    for path in warehouse.unclaimed(5):
+        warehouse.remove(path)
+    warehouse.remove_empty(5)
     assert not (root / vanishing).exists()
-
-
-def test_tables_that_others_remove_meanwhile_are_not_told(root: Path, vanishing: str) -> None:
-    warehouse = Warehouse(str(root))
-    for table in ("5/17", "5/18", "5/20"):
-        os.utime(root / table, (0, 0))
-    assert warehouse.unknown_tables(5, {"5/18"}, 0, shared=False) == ["5/17"]
-    assert not (root / vanishing).exists()
+    assert not (root / f"5/17/{SEGMENT}").exists()
 
 
 def test_nothing_is_left_of_a_database_that_is_gone(root: Path) -> None:
@@ -138,3 +130,37 @@ def test_nothing_is_left_of_a_database_that_is_gone(root: Path) -> None:
 def test_paths_lead_nowhere_else(root: Path, path: str) -> None:
     with pytest.raises(ValueError, match="no path of the warehouse"):
         Warehouse(str(root)).absolute(path)
+
+
+def test_removal_does_not_take_longer_beside_many_claims(root: Path) -> None:
+    warehouse = Warehouse(str(root))
+    claim(warehouse, *(f"5/18/base-{number}" for number in range(4000)))
+    paths = [f"5/17/k={number}/base-{number}" for number in range(4000)]
+    warehouse.staging.claim(17, paths)
+    begun_s = time.monotonic()
+    for path in paths[:1000]:
+        warehouse.remove(path)
+    assert time.monotonic() < begun_s + 10
+    assert sorted(len(claim.paths) for claim in warehouse.staging.own_claims())[-2:] == [1, 3000]
+
+
+def test_places_whose_parents_others_look_at_are_taken(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse = Warehouse(str(root))
+    staged = warehouse.staging.begin()
+    staged.files.mkdir()
+    make, gone = Path.mkdir, []
+
+    def mkdir(path: Path, **said: bool) -> None:
+        """Meet a directory that is gone when it is looked at what it is."""
+        if path.name == "17" and not gone:
+            gone.append(path)
+            raise FileExistsError(path)
+        make(path, **said)
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    table = JournalTable(17, "s", "t", (), (), None, 0, "5/17")
+    path = warehouse.install(staged, table, SegmentKind.BASE, 0)
+    assert gone
+    assert warehouse.absolute(path).is_dir()

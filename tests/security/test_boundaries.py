@@ -4,9 +4,11 @@ Each group is of one boundary; docs/security.md lists them.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import errors
 from psycopg.conninfo import make_conninfo
 
 from tests.support.servers import Address
@@ -16,6 +18,7 @@ pytestmark = pytest.mark.server
 
 DATABASE = "boundaries"
 ROLE = "boundaries_mallory"
+IMPORTER = "boundaries_importer"
 
 OTHERS = (
     "CREATE TABLE secret (id integer PRIMARY KEY, word text)",
@@ -106,6 +109,9 @@ BOUNDARIES: dict[str, dict[str, str]] = {
         "CREATE ROLE somebody": DENIED,
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE usename = 'pgwire_gateway'": DENIED,
+        "SELECT pg_cancel_backend(<other session>)": DENIED,
+        "SELECT pg_terminate_backend(<other session>)": DENIED,
+        "SELECT pg_log_backend_memory_contexts(<other session>)": DENIED,
         "SELECT * FROM pg_authid": DENIED,
         "SELECT * FROM pg_statistic": DENIED,
     },
@@ -146,6 +152,54 @@ BOUNDARIES: dict[str, dict[str, str]] = {
             "SELECT table_to_xml('*', true, true, '')",
             "SELECT FROM ts_stat('SELECT to_tsvector(word) FROM *')",
         )
+    },
+    "others' tables, over extracts and cursors": {
+        statement.replace("*", table): DENIED
+        for table in ("secret", "cold_secret")
+        for statement in (
+            "SELECT jsonb_agg(x) FROM * x",
+            "SELECT jsonb_agg(x) FROM *_journal x",
+            "SELECT jsonb_agg(x) FROM * x, cold",
+            "SELECT jsonb_agg(x) FROM cold x WHERE EXISTS (SELECT FROM *)",
+            "SELECT mode() WITHIN GROUP (ORDER BY word) FROM *",
+            "WITH RECURSIVE r AS (SELECT id FROM * UNION SELECT id + 1 FROM r) TABLE r LIMIT 9",
+            "EXPLAIN ANALYZE SELECT jsonb_agg(x) FROM * x",
+            "COPY (TABLE *) TO STDOUT",
+            "COPY (TABLE *_journal) TO STDOUT",
+            "COPY (SELECT jsonb_agg(x) FROM * x) TO STDOUT",
+            "DECLARE c CURSOR FOR TABLE *",
+            "DECLARE c SCROLL CURSOR FOR TABLE *",
+            "DECLARE c CURSOR FOR SELECT jsonb_agg(x) FROM * x",
+            "DECLARE c CURSOR WITH HOLD FOR SELECT jsonb_agg(x) FROM * x",
+            "CREATE TEMPORARY TABLE mine AS SELECT jsonb_agg(x) FROM * x",
+            "INSERT INTO cold SELECT 7, (SELECT jsonb_array_length(jsonb_agg(x)) FROM * x)",
+            "UPDATE own SET v = (SELECT jsonb_array_length(jsonb_agg(x)) FROM * x)",
+            "UPDATE cold SET v = (SELECT jsonb_array_length(jsonb_agg(x)) FROM * x)",
+            "SELECT FROM * FOR UPDATE SKIP LOCKED",
+        )
+    },
+    "the gateway's commands": {
+        statement.replace("*", table): code
+        for table in ("secret", "cold_secret")
+        for statement, code in {
+            "CALL gateway.partition_by('*', 'id')": DENIED,
+            "CALL gateway.partition_by('*', '')": DENIED,
+            "ALTER TABLE * SET (gateway.hot_rows = 5)": DENIED,
+            "CREATE TABLE mine USING parquet AS TABLE *": DENIED,
+            "CONVERT TO mine FROM *": DENIED,
+            "SELECT gateway.create_savepoint('*', '<commit of *>')": DENIED,
+            "SELECT gateway.delete_savepoint('*', '<commit of *>')": DENIED,
+            "SAVEPOINT CREATE (table = '*', commit = '<commit of *>')": DENIED,
+            "SAVEPOINT DELETE (table = '*', savepoint = '<commit of *>')": DENIED,
+            # As those that there are not: they are in no list of the role's.
+            "SELECT gateway.rollback_commit('<commit of *>')": "42704",
+            "SELECT gateway.rollback_commit('<commit of *>', '*', true)": "42704",
+            "SELECT gateway.rollback_to_savepoint('*', '<commit of *>')": "42704",
+            "COMMIT ROLLBACK (commit = '<commit of *>')": "42704",
+            "SAVEPOINT ROLLBACK (table = '*', savepoint = '<commit of *>')": "42704",
+            "CALL rollback_commit(instant_time => '<commit of *>')": "42704",
+            "CALL rollback_to_savepoint(table => '*', instant_time => '<commit of *>')": "42704",
+        }.items()
     },
     "temporary objects of others": {
         "TABLE pg_temp_N.hidden": DENIED,
@@ -282,22 +336,35 @@ def _answer(connection: psycopg.Connection, statement: str) -> str | None:
     return None
 
 
-def _schema_of_temporary_objects(connection: psycopg.Connection) -> str:
-    found = connection.execute(
-        "SELECT relnamespace::regnamespace::text FROM pg_class WHERE relname = 'hidden'"
-    ).fetchone()
-    assert found is not None
-    return str(found[0])
+@pytest.fixture(scope="module")
+def known(conninfo: str, resident_gateway: Address) -> Iterator[dict[str, str]]:
+    """What statements need to know of others, by the place where they name it."""
+    with psycopg.connect(resident_gateway.conninfo(DATABASE), autocommit=True) as other:
+        commits = other.execute("SELECT table_name, max(commit) FROM gateway.commits GROUP BY 1")
+        found = {f"<commit of {table}>": str(commit) for table, commit in commits.fetchall()}
+        assert {"<commit of secret>", "<commit of cold_secret>"} <= found.keys()
+        (schema,) = other.execute(
+            "SELECT relnamespace::regnamespace::text FROM pg_class WHERE relname = 'hidden'"
+        ).fetchone() or ("",)
+        found["pg_temp_N"] = str(schema)
+        found["<other session>"] = str(other.info.backend_pid)
+        yield found
+        assert other.execute("SELECT 1").fetchone() == (1,)
+
+
+def _told(statement: str, known: dict[str, str]) -> str:
+    """Return a statement with what it has to know of others."""
+    for place, text in known.items():
+        statement = statement.replace(place, text)
+    return statement
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
-def test_what_is_not_ones_own_is_refused(mallory: psycopg.Connection, boundary: str) -> None:
+def test_what_is_not_ones_own_is_refused(
+    mallory: psycopg.Connection, known: dict[str, str], boundary: str
+) -> None:
     expected = BOUNDARIES[boundary]
-    hidden = _schema_of_temporary_objects(mallory)
-    answers = {
-        statement: _answer(mallory, statement.replace("pg_temp_N", hidden))
-        for statement in expected
-    }
+    answers = {statement: _answer(mallory, _told(statement, known)) for statement in expected}
     assert {key: value for key, value in answers.items() if value != expected[key]} == {}
 
 
@@ -320,6 +387,122 @@ def test_commands_that_transactions_cannot_hold(mallory: psycopg.Connection) -> 
         with pytest.raises(psycopg.Error) as caught:
             mallory.execute(statement)  # type: ignore[call-overload]
         assert caught.value.sqlstate == code, statement
+
+
+@pytest.mark.parametrize("query", ["TABLE *", "SELECT jsonb_agg(x) FROM * x"])
+@pytest.mark.parametrize("table", ["secret", "cold_secret"])
+def test_what_is_prepared_is_not_executed(
+    mallory: psycopg.Connection, query: str, table: str
+) -> None:
+    statement = f"PREPARE p AS {query.replace('*', table)}"
+    mallory.execute(statement)  # type: ignore[call-overload]
+    for executed in (
+        "EXECUTE p",
+        "EXPLAIN EXECUTE p",
+        "EXPLAIN ANALYZE EXECUTE p",
+        "CREATE TEMPORARY TABLE mine AS EXECUTE p",
+    ):
+        assert _answer(mallory, executed) == DENIED
+
+
+def test_nobody_cleans_up_tables_of_others(
+    mallory: psycopg.Connection, resident_gateway: Address
+) -> None:
+    compacted = "SELECT last_compacted FROM gateway.maintenance WHERE table_name = 'cold_secret'"
+    told: list[str | None] = []
+    mallory.add_notice_handler(lambda notice: told.append(notice.message_primary))
+    with psycopg.connect(resident_gateway.conninfo(DATABASE), autocommit=True) as admin:
+        admin.execute("UPDATE cold_secret SET word = 'open sesame'")
+        before = admin.execute(compacted).fetchone()
+        for statement in (
+            "VACUUM cold_secret",
+            "VACUUM FULL cold_secret",
+            "CALL run_compaction(op => 'run', table => 'cold_secret')",
+        ):
+            mallory.execute(statement)  # type: ignore[call-overload]
+            assert told.pop() == 'permission denied to vacuum "cold_secret", skipping it'
+            assert admin.execute(compacted).fetchone() == before
+        admin.execute("VACUUM cold_secret")
+        assert admin.execute(compacted).fetchone() != before
+
+
+def test_commits_are_taken_back_by_who_may_write_all_of_their_tables(
+    mallory: psycopg.Connection, resident_gateway: Address
+) -> None:
+    with psycopg.connect(resident_gateway.conninfo(DATABASE), autocommit=True) as admin:
+        admin.execute("CREATE TABLE lent (id integer PRIMARY KEY)")
+        with admin.transaction():
+            admin.execute("INSERT INTO lent VALUES (1)")
+            admin.execute("UPDATE secret SET word = 'open sesame'")
+        found = "SELECT commit FROM gateway.commits WHERE table_name = 'lent'"
+        ((commit,),) = admin.execute(found).fetchall()
+        for right, written in (("SELECT", DENIED), ("ALL", None)):
+            admin.execute(f"GRANT {right} ON lent TO {ROLE}")  # type: ignore[call-overload]
+            answers = {
+                statement: _answer(mallory, statement)
+                for statement in (
+                    f"SELECT gateway.rollback_commit('{commit}')",
+                    f"SELECT gateway.rollback_commit('{commit}', 'secret')",
+                    f"SELECT gateway.rollback_commit('{commit}', 'lent')",
+                    f"SELECT gateway.rollback_to_savepoint('lent', '{commit}')",
+                    f"SELECT gateway.create_savepoint('lent', '{commit}')",
+                )
+            }
+            assert list(answers.values()) == [DENIED, "42704", written, written, DENIED], answers
+        admin.execute("DROP TABLE lent")
+
+
+@pytest.fixture(scope="module")
+def importer(conninfo: str, resident_gateway: Address) -> Iterator[psycopg.Connection]:
+    """A session of a role that may use the allowed directories, and has no right on tables."""
+    resident_gateway.execute(f"CREATE ROLE {IMPORTER} LOGIN", f"GRANT gateway_import TO {IMPORTER}")
+    with psycopg.connect(
+        resident_gateway.conninfo(DATABASE, user=IMPORTER), autocommit=True
+    ) as connection:
+        yield connection
+    resident_gateway.execute(f"DROP ROLE {IMPORTER}")
+
+
+@pytest.mark.parametrize("table", ["secret", "cold_secret"])
+def test_who_may_write_files_writes_no_tables_of_others_to_them(
+    importer: psycopg.Connection, allowed_directory: Path, table: str
+) -> None:
+    path = allowed_directory / "boundaries"
+    for statement in (
+        f"CONVERT TO '{path}' FROM {table}",
+        f"CALL gateway.convert('{path}', '{table}')",
+    ):
+        with pytest.raises(errors.InsufficientPrivilege, match=f"for table {table}$"):
+            importer.execute(statement)  # type: ignore[call-overload]
+    assert not path.exists()
+
+
+def test_journals_that_others_have_registered(
+    mallory: psycopg.Connection,
+    importer: psycopg.Connection,
+    resident_gateway: Address,
+    allowed_directory: Path,
+) -> None:
+    path = allowed_directory / "boundaries_registered"
+    path.mkdir()
+    files = sorted(path.iterdir())
+    with psycopg.connect(resident_gateway.conninfo(DATABASE), autocommit=True) as admin:
+        admin.execute(
+            f"CALL gateway.register_journal('registered', location => '{path}', key => 'id',"  # type: ignore[arg-type]
+            " format => 'parquet', columns => 'id integer')"
+        )
+        for statement in (
+            "TABLE registered",
+            "TABLE registered_journal",
+            "SELECT gateway.check('registered')",
+            "INSERT INTO registered VALUES (1)",
+            "CALL gateway.archive('registered')",
+        ):
+            for session in (mallory, importer):
+                with pytest.raises(errors.InsufficientPrivilege):
+                    session.execute(statement)  # type: ignore[call-overload]
+        admin.execute("DROP TABLE registered")
+    assert sorted(path.iterdir()) == files == []
 
 
 def test_lists_tell_of_what_one_may_read_alone(mallory: psycopg.Connection) -> None:

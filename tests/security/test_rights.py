@@ -265,9 +265,14 @@ def test_functions_that_are_replaced(mallory: psycopg.Connection, definition: st
 
 
 def test_bounds_of_partitions(mallory: psycopg.Connection) -> None:
-    _run(mallory, "CREATE TABLE whole (id integer, v integer) PARTITION BY RANGE (one(v))")
+    _run(
+        mallory,
+        "CREATE TABLE whole (id integer, v integer) PARTITION BY RANGE (one(v))",
+        "CREATE TABLE bare (id integer PRIMARY KEY, v integer)",
+    )
+    make_tiered(mallory, "bare")
     with pytest.raises(errors.FeatureNotSupported, match=r"PARTITION BY on .* with the function"):
-        mallory.execute("ALTER TABLE whole ATTACH PARTITION empty FOR VALUES FROM (0) TO (9)")
+        mallory.execute("ALTER TABLE whole ATTACH PARTITION bare FOR VALUES FROM (0) TO (9)")
     _run(
         mallory,
         "CREATE TABLE leaf PARTITION OF whole (PRIMARY KEY (id)) FOR VALUES FROM (0) TO (9)",
@@ -277,7 +282,7 @@ def test_bounds_of_partitions(mallory: psycopg.Connection) -> None:
         "SELECT pinned_by FROM gateway.tables WHERE table_name = 'leaf'"
     ).fetchall()
     assert pin == [('PARTITION BY on "whole" with the function m.one(integer)',)]
-    mallory.execute("DROP TABLE whole")
+    _run(mallory, "DROP TABLE whole", "DROP TABLE bare")
 
 
 LITERALS = (

@@ -4,7 +4,10 @@ Calls of the bookkeeping carry a code, which stands for the gateway's own rights
 do with one is tried in ``tests/catalog/test_call_codes.py``.
 """
 
+import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 
 import psycopg
 import pytest
@@ -12,6 +15,7 @@ from psycopg import errors
 from psycopg.pq import ExecStatus
 
 from catalog.bookkeeping import calls as bookkeeping
+from catalog.bookkeeping.call_codes import CallCodes
 from catalog.bookkeeping.calls import Function
 from tests.support.fix_server import Pair
 from tests.support.tiers import make_tiered
@@ -189,3 +193,54 @@ def test_contexts_of_errors_do_not_tell_parameters(mallory: psycopg.Connection) 
         assert caught.value.diag.message_hint == "RESET log_parameter_max_length_on_error first."
     mallory.execute("RESET log_parameter_max_length_on_error")
     told(mallory)
+
+
+CODE = re.compile(r"\d+ \d+ [0-9a-f]{64}")
+
+WRITTEN = (
+    *STATEMENTS,
+    "INSERT INTO t SELECT g, g FROM generate_series(2000, 5999) g",
+    "UPDATE t SET v = v + 1",
+    "DELETE FROM t WHERE id >= 2000",
+    "VACUUM t",
+    "UPDATE t SET v = v + 1 WHERE id IN (2, 3, 4)",
+    "BEGIN",
+    "UPDATE t SET v = v + 1 WHERE id = 2",
+    "SAVEPOINT s",
+    "DELETE FROM t WHERE v = 77777",
+    "MERGE INTO t USING (VALUES (5)) x (i) ON id = i WHEN MATCHED THEN UPDATE SET v = 0",
+    "COMMIT",
+    "VACUUM t",
+    "SELECT v FROM t WHERE id = 6 FOR UPDATE SKIP LOCKED",
+    "SELECT jsonb_agg(t) FROM t",
+)
+"""Rows that are hot, become hot, are many, are locked, and are read for PostgreSQL."""
+
+
+def test_a_code_is_known_when_it_is_seen() -> None:
+    codes = CallCodes(b"key", 1, 16384, count(1_700_000_000_000_000))
+    assert CODE.fullmatch(codes.code("announce", [b"1", None]).decode())
+
+
+def test_statements_that_run_do_not_show_it(place: str) -> None:
+    def work() -> None:
+        with psycopg.connect(place, autocommit=True) as connection:
+            for prepare in (True, False):
+                for statement in WRITTEN:
+                    connection.execute(statement, prepare=prepare)  # type: ignore[call-overload]
+
+    seen: set[str] = set()
+    with (
+        psycopg.connect(place, autocommit=True) as watcher,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        worked = pool.submit(work)
+        while not worked.done():
+            rows = watcher.execute("SELECT query FROM pg_catalog.pg_stat_get_activity(NULL)")
+            seen.update(query or "" for (query,) in rows.fetchall())
+        worked.result()
+    calls = {
+        function.name for function in FUNCTIONS if any(f".{function.name}(" in q for q in seen)
+    }
+    assert len(calls) > 3, seen
+    assert [query for query in seen if CODE.search(query)] == []

@@ -80,7 +80,7 @@ same: CREATE FUNCTION f(i int) RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INT
 same: CREATE FUNCTION f(i int) RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO log VALUES (i,1); RETURN i; END' ;; INSERT INTO t SELECT f(id)+100 FROM r ;; SELECT count(*) FROM log ;; SELECT count(*) FROM t
 same: CREATE FUNCTION f(i int) RETURNS int LANGUAGE plpgsql AS 'BEGIN INSERT INTO log VALUES (i,1); RETURN i; END' ;; INSERT INTO t VALUES (f(101)) ;; SELECT count(*) FROM log ;; SELECT count(*) FROM t
 same: CREATE AGGREGATE a(int) (sfunc=int4pl, stype=int, initcond='0') ;; SELECT a(id) FROM t
-same: CREATE FUNCTION g(int,int) RETURNS int LANGUAGE sql AS 'SELECT $1+$2' ;; CREATE OPERATOR +++ (LEFTARG=int,RIGHTARG=int,FUNCTION=g) ;; SELECT sum(id +++ v) FROM t
+same: CREATE FUNCTION g(int,int) RETURNS int LANGUAGE sql AS 'SELECT $1+$2' ;; CREATE OPERATOR @+@ (LEFTARG=int,RIGHTARG=int,FUNCTION=g) ;; SELECT sum(id @+@ v) FROM t
 refused: CREATE PROCEDURE p() LANGUAGE sql AS 'DELETE FROM t' ;; CALL p() ;; SELECT count(*) FROM t
 refused: CREATE PROCEDURE p(OUT n bigint) LANGUAGE plpgsql AS 'BEGIN n := (SELECT count(*) FROM t); END' ;; CALL p(null)
 same: CREATE PROCEDURE p(OUT n bigint) LANGUAGE plpgsql AS 'BEGIN n := (SELECT count(*) FROM r); END' ;; CALL p(null)
@@ -116,7 +116,7 @@ same: INSERT INTO over_t VALUES (3,1,'x')
 same: INSERT INTO over_t VALUES (3,1,'x') ON CONFLICT (id) DO UPDATE SET v=EXCLUDED.v ;; SELECT v FROM t WHERE id=3
 same: INSERT INTO t VALUES (3,1) ON CONFLICT DO NOTHING ;; SELECT v FROM t WHERE id=3
 same: INSERT INTO t VALUES (3,1) RETURNING (SELECT count(*) FROM t)
-refused: INSERT INTO t VALUES (300,1) RETURNING (SELECT count(*) FROM t)
+same: INSERT INTO t VALUES (300,1) RETURNING (SELECT count(*) FROM t)
 same: UPDATE t SET v=0 WHERE id=3 RETURNING id, (SELECT sum(v) FROM t), (SELECT count(*) FROM r)
 same: DELETE FROM t WHERE id=3 RETURNING (SELECT count(*) FROM over_t)
 same: INSERT INTO r VALUES (300,1) RETURNING (SELECT count(*) FROM t)
@@ -393,3 +393,44 @@ refused: CREATE FUNCTION f(int) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS 'BE
 refused: CREATE FUNCTION f(int) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN (SELECT count(*) FROM later WHERE id=$1); END' ;; CREATE TABLE d (id int) ;; CREATE INDEX ON d (f(id)) ;; CREATE VIEW later AS SELECT * FROM t ;; INSERT INTO d VALUES (3) ;; SELECT count(*) FROM d WHERE f(id) = 1
 refused: CREATE FUNCTION f(int) RETURNS bool LANGUAGE plpgsql STABLE AS 'BEGIN RETURN EXISTS (SELECT FROM later WHERE id=$1); END' ;; CREATE TABLE d (id int) ;; ALTER TABLE d ENABLE ROW LEVEL SECURITY ;; ALTER TABLE d FORCE ROW LEVEL SECURITY ;; CREATE POLICY po ON d USING (f(id)) ;; CREATE VIEW later AS SELECT * FROM t ;; INSERT INTO d VALUES (3) ;; SELECT count(*) FROM d
 refused: CREATE FUNCTION step(bigint, int) RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RETURN $1 + (SELECT count(*) FROM later); END' ;; CREATE AGGREGATE counted(int) (sfunc=step, stype=bigint, initcond='0') ;; CREATE VIEW later AS SELECT * FROM t ;; SELECT counted(id) FROM r
+refused: CREATE FUNCTION g(int,int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT count(*) FROM t); END' ;; CREATE OPERATOR @+@ (LEFTARG=int,RIGHTARG=int,FUNCTION=g) ;; SELECT 1 @+@ 2
+refused: CREATE FUNCTION g(int,int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT count(*) FROM later); END' ;; CREATE OPERATOR @+@ (LEFTARG=int,RIGHTARG=int,FUNCTION=g) ;; CREATE VIEW later AS SELECT * FROM t ;; SELECT 1 @+@ 2
+refused: CREATE FUNCTION g(int,int) RETURNS bool LANGUAGE plpgsql AS 'BEGIN RETURN EXISTS (SELECT FROM over_t WHERE id=$1); END' ;; CREATE OPERATOR ~~~ (LEFTARG=int,RIGHTARG=int,FUNCTION=g) ;; SELECT count(*) FROM r WHERE id ~~~ v
+refused: CREATE FUNCTION g(int,int) RETURNS bool LANGUAGE plpgsql AS 'BEGIN DELETE FROM parent WHERE id=$1; RETURN true; END' ;; CREATE OPERATOR ~~~ (LEFTARG=int,RIGHTARG=int,FUNCTION=g) ;; SELECT count(*) FROM r WHERE id ~~~ v ;; SELECT count(*) FROM child
+refused: CREATE FUNCTION g(int,int) RETURNS bool LANGUAGE plpgsql AS 'BEGIN DELETE FROM parent WHERE id=$1; RETURN true; END' ;; CREATE OPERATOR ~~~ (LEFTARG=int,RIGHTARG=int,FUNCTION=g) ;; SELECT id ~~~ ANY (ARRAY[1]) FROM r WHERE id=1 ;; SELECT count(*) FROM child
+refused: CREATE FUNCTION cmp(int,int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN btint4cmp($1,$2) * (SELECT count(*) FROM t); END' ;; CREATE OPERATOR CLASS oc FOR TYPE int USING btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 cmp(int,int) ;; SELECT 1
+same: CREATE FUNCTION cmp(int,int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN btint4cmp($1,$2) * (SELECT count(*) FROM later); END' ;; CREATE OPERATOR CLASS oc FOR TYPE int USING btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 cmp(int,int) ;; CREATE INDEX ON r (v oc) ;; CREATE VIEW later AS SELECT * FROM t ;; INSERT INTO r VALUES (99, 5)
+same: CREATE FUNCTION h(int, int8) RETURNS int8 LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN (SELECT count(*) FROM later); END' ;; CREATE OPERATOR CLASS oc FOR TYPE int USING hash AS OPERATOR 1 =, FUNCTION 2 h(int, int8) ;; CREATE TABLE hp (id int) PARTITION BY HASH (id oc) ;; CREATE TABLE hp0 PARTITION OF hp FOR VALUES WITH (MODULUS 2, REMAINDER 0) ;; CREATE VIEW later AS SELECT * FROM t ;; INSERT INTO hp VALUES (1)
+refused: CREATE FUNCTION diff(int,int) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN (SELECT count(*) FROM t); END' ;; CREATE TYPE span AS RANGE (subtype=int, subtype_diff=diff) ;; SELECT span(1,3) && span(2,4)
+refused: CREATE FUNCTION diff(int,int) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN (SELECT count(*) FROM later); END' ;; CREATE TYPE span AS RANGE (subtype=int, subtype_diff=diff) ;; CREATE TABLE d (s span) ;; CREATE INDEX ON d USING gist (s) ;; CREATE VIEW later AS SELECT * FROM t ;; INSERT INTO d SELECT span(g,g+2) FROM generate_series(1,500) g
+same: CREATE FUNCTION cmp(int,int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN PERFORM count(*) FROM later; RETURN btint4cmp($1,$2); END' ;; CREATE OPERATOR CLASS oc FOR TYPE int USING btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 cmp(int,int) ;; CREATE TYPE span AS RANGE (subtype=int, subtype_opclass=oc) ;; CREATE VIEW later AS SELECT * FROM t ;; SELECT span(1,3) && span(2,4)
+same: CREATE FUNCTION cmp(int,int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN DELETE FROM parent WHERE id=3; RETURN btint4cmp($1,$2); END' ;; CREATE OPERATOR CLASS oc FOR TYPE int USING btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 cmp(int,int) ;; CREATE TYPE span AS RANGE (subtype=int, subtype_opclass=oc) ;; SELECT span(1,3) && span(2,4) ;; SELECT count(*) FROM child
+refused: CREATE FUNCTION f() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER AS 'BEGIN RETURN (SELECT count(*) FROM t); END' ;; SELECT f()
+refused: CREATE FUNCTION f() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS 'SELECT count(*) FROM over_t' ;; SELECT f()
+refused: CREATE FUNCTION f() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS 'BEGIN RETURN (SELECT count(*) FROM later); END' ;; CREATE VIEW later AS SELECT * FROM t ;; SELECT f()
+same: CREATE FUNCTION f() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER AS 'BEGIN RETURN (SELECT count(*) FROM r); END' ;; SELECT f(), (SELECT count(*) FROM t)
+refused: CREATE FUNCTION f() RETURNS int LANGUAGE plpgsql SECURITY DEFINER AS 'BEGIN DELETE FROM parent WHERE id=3; RETURN 1; END' ;; SELECT f() ;; SELECT count(*) FROM child
+refused: CREATE SCHEMA s2 ;; CREATE TABLE s2.u (id int) ;; CREATE FUNCTION f() RETURNS bigint LANGUAGE plpgsql SET search_path = s2, public AS 'BEGIN RETURN (SELECT count(*) FROM u); END' ;; SELECT f() ;; DROP TABLE s2.u ;; ALTER TABLE t RENAME TO u ;; SELECT f()
+refused: CREATE PROCEDURE p() LANGUAGE plpgsql SECURITY DEFINER AS 'BEGIN INSERT INTO log SELECT count(*) FROM t; END' ;; CALL p()
+refused: CREATE PROCEDURE p() LANGUAGE plpgsql AS 'BEGIN INSERT INTO log VALUES ((SELECT count(*) FROM over_t)); COMMIT; END' ;; CALL p()
+refused: CREATE PROCEDURE p() LANGUAGE plpgsql AS 'BEGIN DELETE FROM parent WHERE id=3; COMMIT; END' ;; CALL p()
+refused: CREATE FUNCTION f() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT count(*) FROM t); END' ;; COPY (SELECT f()) TO STDOUT
+refused: CREATE FUNCTION f() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT count(*) FROM later); END' ;; CREATE VIEW later AS SELECT * FROM t ;; COPY (SELECT f()) TO STDOUT
+refused: CREATE FUNCTION f() RETURNS int LANGUAGE plpgsql AS 'BEGIN DELETE FROM parent WHERE id=3; RETURN 1; END' ;; COPY (SELECT f()) TO STDOUT ;; SELECT count(*) FROM child
+same: CREATE FUNCTION f(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN $1+1; END' ;; COPY (SELECT sum(f(id)) FROM t) TO STDOUT
+same: COPY t TO STDOUT
+same: COPY t (v, id) TO STDOUT (FORMAT csv)
+same: COPY over_t TO STDOUT
+same: COPY whole TO STDOUT
+same: COPY part_2 TO STDOUT
+same: COPY child TO STDOUT WITH (FORMAT text, DELIMITER '|')
+same: COPY (TABLE over_whole) TO STDOUT
+same: COPY (SELECT to_jsonb(t) FROM t) TO STDOUT
+refused: COPY (SELECT t FROM t WHERE id < 3) TO STDOUT
+same: COPY (SELECT r.id, (SELECT max(v) FROM t WHERE t.id > r.id) FROM r) TO STDOUT
+refused: COPY (DELETE FROM t WHERE id=3 RETURNING *) TO STDOUT ;; SELECT count(*) FROM t
+refused: COPY (UPDATE r SET v=(SELECT max(v) FROM t) RETURNING v) TO STDOUT
+refused: COPY (WITH d AS (DELETE FROM parent WHERE id=3 RETURNING id) SELECT * FROM d) TO STDOUT ;; SELECT count(*) FROM child
+refused: CREATE FUNCTION g(int,int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT count(*) FROM later); END' ;; CREATE OPERATOR @+@ (LEFTARG=int,RIGHTARG=int,FUNCTION=g) ;; CREATE VIEW v AS SELECT id @+@ v AS x FROM r ;; CREATE VIEW later AS SELECT * FROM t ;; SELECT * FROM v
+refused: CREATE FUNCTION g(int,int) RETURNS bool LANGUAGE sql AS 'SELECT EXISTS (SELECT FROM t WHERE id=$1)' ;; CREATE OPERATOR ~~~ (LEFTARG=int,RIGHTARG=int,FUNCTION=g) ;; SELECT count(*) FROM r WHERE id ~~~ v
+same: CREATE FUNCTION diff(int,int) RETURNS float8 LANGUAGE plpgsql IMMUTABLE AS 'BEGIN DELETE FROM parent WHERE id=3; RETURN $1-$2; END' ;; CREATE TYPE span AS RANGE (subtype=int, subtype_diff=diff) ;; CREATE TABLE d (s span) ;; CREATE INDEX ON d USING gist (s) ;; INSERT INTO d SELECT span(g,g+2) FROM generate_series(1,500) g ;; SELECT count(*) FROM child

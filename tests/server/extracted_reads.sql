@@ -43,10 +43,10 @@ SELECT gcd(id, 4) FROM visit WHERE 1 = 1 ORDER BY id LIMIT 3
 SELECT gcd(v.id, 4), r.factor FROM visit v NATURAL JOIN (SELECT place, factor FROM rate) r ORDER BY v.id LIMIT 5
 WITH w (n, p) AS MATERIALIZED (SELECT id, place FROM visit WHERE cost < 9) SELECT jsonb_agg(p ORDER BY n) FROM w
 SELECT format('%s', z), y FROM (SELECT 100 / (id % 3) AS z, id % 3 AS y FROM visit) s WHERE y <> 0 ORDER BY 1, 2 LIMIT 3
-WITH unused AS (SELECT 1 / (id - id) FROM visit) SELECT jsonb_agg(id) FROM place WHERE id < 4
-SELECT jsonb_agg(id) FROM visit WHERE id % 2 <> 0 AND gcd(10 / (id % 2), 4) > 1 AND id < 9
-SELECT jsonb_agg(id) FROM place WHERE (SELECT false) AND name::integer = 3
-SELECT jsonb_agg(id) FROM place WHERE EXISTS (SELECT FROM rate WHERE false) AND name::integer = 3
+WITH unused AS (SELECT 1 / (id - id) FROM visit) SELECT jsonb_agg(id ORDER BY id) FROM place WHERE id < 4
+SELECT jsonb_agg(id ORDER BY id) FROM visit WHERE id % 2 <> 0 AND gcd(10 / (id % 2), 4) > 1 AND id < 9
+SELECT jsonb_agg(id ORDER BY id) FROM place WHERE (SELECT false) AND name::integer = 3
+SELECT jsonb_agg(id ORDER BY id) FROM place WHERE EXISTS (SELECT FROM rate WHERE false) AND name::integer = 3
 SELECT current_setting('transaction_isolation'), format('%s', count(*)) FROM visit
 SELECT * FROM told WHERE place = 3 ORDER BY number LIMIT 5
 SELECT x.a, count(x.b) FROM told AS x (n, b, a) GROUP BY 1 ORDER BY 1 LIMIT 5

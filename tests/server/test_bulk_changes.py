@@ -7,10 +7,12 @@ rows they have inserted are not touched.
 Scenarios are dialogues of sessions, as in `test_hot_rows`.
 """
 
+import tempfile
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,9 +21,23 @@ import pytest
 from psycopg import errors
 from typing_extensions import override
 
+from pgwire_gateway.messages import (
+    Close,
+    CommandComplete,
+    DataRow,
+    Execute,
+    ObjectKind,
+    Parse,
+    PortalSuspended,
+    Query,
+    Sync,
+)
+from tests.support.dialogues import bind, wire
 from tests.support.fix_server import Pair
+from tests.support.sampling import crossed
 from tests.support.scenarios import BLOCKED, Session, Stage, expected
 from tests.support.servers import Address, GatewayProcess
+from tests.support.wire_client import WireClient
 
 pytestmark = pytest.mark.server
 
@@ -302,8 +318,7 @@ def table(pair: Pair) -> Callable[..., None]:
     return make
 
 
-@pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize(("name", "state"), crossed(list(SCENARIOS), list(STATES)))
 def test_what_others_do_meanwhile_counts_as_in_postgresql(
     pair: Pair, table: Callable[..., None], name: str, state: str
 ) -> None:
@@ -498,3 +513,111 @@ def test_what_is_too_large_for_memory_is_written_before_the_table_is_locked(
         ((computed, written),) = numbers.fetchall()
         # Computed again for a row of its own that had changed: then all has the later number.
         assert (computed > written) is (changed == 1)
+
+
+RETURNING = "RETURNING id, repeat(w, 3000) AS long"
+"""Yields 16 kB for each row: some 30 MB of those of a statement on 2,000."""
+
+RETURNED = {
+    "UPDATE": f"{BULK} {RETURNING}",
+    "DELETE": f"DELETE FROM t WHERE v <= 20000 {RETURNING}",
+    "MERGE": f"{MERGED} {RETURNING.replace('id', 't.id', 1)}",
+}
+
+
+def files_without_name(process: GatewayProcess) -> int:
+    """Count the files for what has no room in memory that a gateway has open."""
+    count = 0
+    for open_file in Path(f"/proc/{process.process_id}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            path = open_file.readlink()
+            is_temporary = path.parent == Path(tempfile.gettempdir())
+            count += is_temporary and path.name.endswith(" (deleted)")
+    return count
+
+
+def settles(process: GatewayProcess, count: int) -> bool:
+    """Wait until a gateway has so many of these files open."""
+    deadline = time.monotonic() + PATIENCE_S
+    while files_without_name(process) != count and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return files_without_name(process) == count
+
+
+@pytest.mark.parametrize(("verb", "state"), crossed(list(RETURNED), ["warm", "cold"]))
+def test_rows_of_returning_that_are_many_wait_in_a_file(
+    pair: Pair, table: Callable[..., None], gateway_process: GatewayProcess, verb: str, state: str
+) -> None:
+    table(*STATES[state])
+    with connected(pair.plain, pair.database) as plain:
+        rows = plain.execute(RETURNED[verb]).fetchall()
+        expected_rows = {(str(key).encode(), long.encode()) for key, long in rows}
+    before = files_without_name(gateway_process)
+    with wire(pair.gateway, pair.database) as client:
+        client.query("BEGIN")
+        first = client.exchange(
+            Parse("", RETURNED[verb]), bind(), Execute(maximum_rows=700), Sync()
+        )
+        assert isinstance(first[-2], PortalSuspended)
+        assert files_without_name(gateway_process) == before + 1
+        rest = client.exchange(Execute(), Sync())
+        assert files_without_name(gateway_process) == before
+    assert CommandComplete(f"{verb} 1300") in rest
+    taken = [tuple(one.values) for one in (*first, *rest) if isinstance(one, DataRow)]
+    assert len(taken) == 2000
+    assert set(taken) == expected_rows
+
+
+def test_rows_of_returning_that_nobody_takes_leave_no_file(
+    pair: Pair, table: Callable[..., None], gateway_process: GatewayProcess
+) -> None:
+    table(*STATES["cold"])
+    before = files_without_name(gateway_process)
+    started = (Parse("", RETURNED["UPDATE"]), bind(), Execute(maximum_rows=700))
+
+    def begun(client: WireClient) -> None:
+        client.query("BEGIN")
+        assert isinstance(client.exchange(*started, Sync())[-2], PortalSuspended)
+        assert files_without_name(gateway_process) == before + 1
+
+    with wire(pair.gateway, pair.database) as client:
+        ends = (
+            (Close(ObjectKind.PORTAL, ""), Sync()),
+            (Query("ROLLBACK"),),
+            (Query("SELECT 1 / 0"),),
+        )
+        for end in ends:
+            begun(client)
+            client.exchange(*end)
+            assert files_without_name(gateway_process) == before
+            client.query("ROLLBACK")
+        begun(client)
+    assert settles(gateway_process, before)
+
+
+@pytest.mark.parametrize(
+    "assigned", ["v = v", "id = id + 10000"], ids=["in files first", "of keys that change"]
+)
+def test_a_statement_that_fails_after_many_rows_of_returning_leaves_no_file(
+    pair: Pair, table: Callable[..., None], gateway_process: GatewayProcess, assigned: str
+) -> None:
+    table(*STATES["cold"])
+    before = files_without_name(gateway_process)
+    update = f"UPDATE t SET {assigned} {RETURNING}"
+    with connected(pair.gateway, pair.database) as owner:
+        with pytest.raises(errors.DivisionByZero):
+            owner.execute(f"{update}, 1 / (v - 24990)")
+        assert files_without_name(gateway_process) == before
+        timer = threading.Timer(0.5, owner.cancel)
+        timer.start()
+        with pytest.raises(errors.QueryCanceled):
+            owner.execute(f"{update}, {SLOW.replace('6000', '20000')}")
+        timer.join()
+        assert files_without_name(gateway_process) == before
+        assert owner.execute("SELECT sum(v), max(id) FROM t").fetchall() == [(31_262_500, 2500)]
+    with wire(pair.gateway, pair.database) as client:
+        client.send(Query(update))
+        while not isinstance(client.receive(), DataRow):
+            pass
+        assert files_without_name(gateway_process) == before + 1
+    assert settles(gateway_process, before)

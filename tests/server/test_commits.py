@@ -15,7 +15,7 @@ from psycopg import errors
 from tests.support.servers import GatewayProcess
 from tests.support.tiers import await_tiered
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.turns("client")]
 
 DATABASE = "commits"
 

@@ -220,6 +220,30 @@ def test_a_table_does_not_become_tiered_without_one_of_its_rows(
     address.execute("DROP DATABASE conserved_freeze WITH (FORCE)")
 
 
+def test_a_table_does_not_become_tiered_with_another_row_than_its_files(
+    resident_process: GatewayProcess,
+) -> None:
+    address, logged = resident_process.address, len(resident_process.log)
+    address.execute("CREATE DATABASE conserved_values")
+    with (
+        psycopg.connect(address.conninfo("conserved_values"), autocommit=True) as client,
+        administrator(resident_process, "conserved_values") as catalog,
+    ):
+        client.execute("CREATE TABLE t (id integer PRIMARY KEY, v integer)")
+        client.execute("INSERT INTO t SELECT g, g FROM generate_series(1, 9) g")
+        client.execute("VACUUM t")
+        catalog.execute("SET session_replication_role = replica")
+        catalog.execute("UPDATE t SET v = -1 WHERE id = 3")
+        client.execute("ALTER TABLE t SET (gateway.residency = never)")
+        told = 'the journal of table "t" has another row with key (3) than PostgreSQL'
+        _await_line(resident_process, told, logged)
+        assert client.execute("SELECT v FROM t WHERE id = 3").fetchall() == [(-1,)]
+        client.execute("UPDATE t SET v = v WHERE id = 3")
+        await_tiered(client, "t")
+        assert client.execute("SELECT v FROM t WHERE id = 3").fetchall() == [(-1,)]
+    address.execute("DROP DATABASE conserved_values WITH (FORCE)")
+
+
 def _await_line(process: GatewayProcess, text: str, start: int) -> None:
     """Wait until the log has a line with a text, from a line on."""
     deadline = time.monotonic() + PATIENCE_S

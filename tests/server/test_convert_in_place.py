@@ -17,7 +17,7 @@ import pytest
 from tests.support.fix_server import SPARK_OPTIONS
 from tests.support.servers import GatewayProcess, database_number
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.turns("process")]
 
 UTC = dt.UTC
 ROWS = pa.table(

@@ -21,7 +21,7 @@ from tests.support.attentive import VISIT_S
 from tests.support.fix_server import SPARK_OPTIONS
 from tests.support.servers import GatewayProcess
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.turns("journal")]
 
 UTC = dt.UTC
 LONG_AGO = dt.datetime(2020, 1, 1, tzinfo=UTC)

@@ -1,5 +1,6 @@
 """gateway.check counts hot rows that were falsified behind the gateway's back."""
 
+import time
 from collections.abc import Iterator
 
 import psycopg
@@ -7,6 +8,7 @@ import pytest
 
 from tests.server.test_removed_files import administrator
 from tests.support.servers import GatewayProcess
+from tests.support.tiers import PATIENCE_S
 
 pytestmark = pytest.mark.server
 
@@ -50,6 +52,34 @@ def test_falsified_hot_rows_are_counted(
         done = catalog.execute(statement.format(relid))  # type: ignore[call-overload]
         assert done.rowcount == (2 if falsified == "both" else 1)
     assert client.execute(CHECK).fetchone() == (found,)
+
+
+@pytest.mark.parametrize("cools", [False, True])
+def test_upkeep_finds_a_row_that_was_only_made_hot(
+    gateway_process: GatewayProcess, database: str, client: psycopg.Connection, *, cools: bool
+) -> None:
+    """Those that are not to go cold are compared now and then, the others before they do."""
+    logged = len(gateway_process.log)
+    with administrator(gateway_process, database) as catalog:
+        catalog.execute("SET session_replication_role = replica")
+        catalog.execute("UPDATE t SET v = -1 WHERE id = 2")
+        if cools:
+            catalog.execute("UPDATE pg_journal.journals SET hot_age_s = 0")
+        await_state(client, "hot", "XX001")
+        told = 'such as that of "public"."t" with key (2)'
+        assert any(told in line for line in gateway_process.log[logged:])
+        catalog.execute("UPDATE t SET v = 2 WHERE id = 2")
+    await_state(client, "tiered" if cools else "hot", None)
+    assert client.execute("SELECT v FROM t WHERE id = 2").fetchone() == (2,)
+
+
+def await_state(client: psycopg.Connection, state: str, failure: str | None) -> None:
+    """Wait until upkeep has left the table so."""
+    query = "SELECT state, last_failure FROM gateway.maintenance WHERE table_name = 't'"
+    deadline = time.monotonic() + PATIENCE_S
+    while (found := client.execute(query).fetchone()) != (state, failure):
+        assert time.monotonic() < deadline, found
+        time.sleep(0.1)
 
 
 MISCOUNTED = {

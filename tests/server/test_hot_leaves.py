@@ -1,7 +1,7 @@
 """Sessions that want the same rows of several partitions: who waits, what is seen then, who fails.
 
-PostgreSQL itself plays each dialogue, and tables all of whose partitions are tiered, without hot
-rows before (cold), or with all of them hot. How dialogues are written down:
+PostgreSQL itself plays each dialogue, resident tables, and tables all of whose partitions are
+tiered, without hot rows before (cold), or with all of them hot. How dialogues are written down:
 `tests.support.scenarios`.
 """
 
@@ -32,7 +32,7 @@ TIERED = {
 }
 """What is done to a table that is tiered before the rows are fought for."""
 
-BACKENDS = (PLAIN, *TIERED)
+BACKENDS = (PLAIN, "resident", *TIERED)
 
 TAKE = "WITH gone AS (DELETE FROM t WHERE v = {v} RETURNING id, p, v) SELECT * FROM gone"
 
@@ -163,16 +163,21 @@ def setup(backend: str, scenario: str) -> Sequence[str]:
 
 
 @pytest.fixture(scope="module")
-def theatre(plain_postgres: Address, gateway: Address) -> Iterator[Theatre]:
-    servers = {PLAIN: plain_postgres, **dict.fromkeys(TIERED, gateway)}
+def theatre(
+    plain_postgres: Address, gateway: Address, resident_gateway: Address
+) -> Iterator[Theatre]:
+    tiered = dict.fromkeys(TIERED, gateway)
+    servers = {PLAIN: plain_postgres, "resident": resident_gateway, **tiered}
     with opened("hot_leaves", servers, setup, ("t1", "t2", "t3")) as theatre:
         yield theatre
 
 
 @pytest.fixture(scope="module")
-def played(theatre: Theatre) -> Callable[[str], Mapping[str, Future[Played]]]:
+def played(
+    theatre: Theatre, request: pytest.FixtureRequest
+) -> Callable[[str], Mapping[str, Future[Played]]]:
     """Scenarios, each played once."""
-    return once(theatre, SCENARIOS)
+    return once(theatre, SCENARIOS, request.session)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -1,18 +1,20 @@
 """Sessions that want the same rows: who waits, what whoever waited sees, who fails.
 
 A scenario is a dialogue of sessions. PostgreSQL itself plays it, a resident table, and a tiered
-one that has no hot rows (cold), has others than those fought for (warm), or has these (hot). All
-have to say what PostgreSQL says.
+one that has never had hot rows (new), has none now (cold), has others than those fought for
+(warm), or has these (hot). All have to say what PostgreSQL says.
 
 How dialogues are written down: `tests.support.scenarios`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from itertools import product
 
 import psycopg
 import pytest
 
+from tests.support.sampling import crossed
 from tests.support.scenarios import expected
 from tests.support.servers import Address
 from tests.support.theatre import PLAIN, Played, Theatre, once, opened
@@ -37,13 +39,13 @@ FEW = (
 """A table besides, where a scenario is about it."""
 
 TIERED = {
+    # Rows of a transaction that has written the table as a whole are not hot.
+    "new": ("DROP TABLE t", SETUP[0], "BEGIN", "TRUNCATE t", SETUP[1], "COMMIT"),
     "cold": (),
     "warm": ("VACUUM t", "UPDATE t SET v = v WHERE id = 6"),
     "hot": ("UPDATE t SET v = v WHERE id IN (1, 2, 3, 4, 5, 6)",),
 }
 """What is done to a table that is tiered before the rows are fought for."""
-
-BACKENDS = (PLAIN, "resident", *TIERED)
 
 MERGE = (
     "MERGE INTO t USING (VALUES ({id}, {v})) s (id, v) ON t.id = s.id"
@@ -77,6 +79,18 @@ FIRST = "SELECT id FROM t WHERE v > 0 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
 QUEUE = (
     "UPDATE t SET v = -1 WHERE id ="
     " (SELECT id FROM t WHERE v > 0 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id"
+)
+
+VIEW = "o: CREATE VIEW few_v AS SELECT id, v FROM t WHERE v < 50 WITH CHECK OPTION"
+
+OLD_AND_NEW = (
+    "INSERT INTO t VALUES ({id}, 1) ON CONFLICT (id) DO UPDATE SET v = t.v + 1"
+    " RETURNING old.v, new.v, old IS NULL"
+)
+
+ADD_TO_VIEW = (
+    "INSERT INTO few_v VALUES ({id}, {v})"
+    " ON CONFLICT (id) DO UPDATE SET v = few_v.v + excluded.v RETURNING id, v"
 )
 
 SCENARIOS = {
@@ -269,6 +283,32 @@ SCENARIOS = {
         a: COMMIT
         b goes on => UPDATE 0
         b: DELETE FROM t WHERE v = 21 => DELETE 1
+    """,
+    "conditions without keys lock no other rows": """
+        a: BEGIN
+        a: UPDATE t SET w = 'a' WHERE v = 10 => UPDATE 1
+        b: UPDATE t SET v = 21 WHERE id = 2 => UPDATE 1
+        c: UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v, w -- waits
+        b: BEGIN
+        b: DELETE FROM t WHERE v BETWEEN 30 AND 40 => DELETE 2
+        a: UPDATE t SET w = 'a' || id WHERE v > 40 => UPDATE 2
+        b: INSERT INTO t VALUES (7, 30, 'b') => INSERT 0 1
+        d: DELETE FROM t WHERE v = 60 -- waits
+        a: COMMIT
+        c goes on => 11|a
+        d goes on => DELETE 1
+        b: COMMIT
+    """,
+    "a first deletion by a condition that is undone": """
+        a: BEGIN
+        a: SAVEPOINT s
+        a: DELETE FROM t WHERE v < 30 => DELETE 2
+        b: UPDATE t SET v = v + 1 WHERE id = 3 RETURNING v => 31
+        b: UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v -- waits
+        a: ROLLBACK TO s
+        b goes on => 11
+        a: DELETE FROM t WHERE v < 20 RETURNING id, v => 1|11
+        a: COMMIT
     """,
     "an update of a row that another deletes": """
         a: BEGIN
@@ -691,6 +731,115 @@ SCENARIOS = {
         b: SELECT id, v FROM t WHERE id < 4 ORDER BY id => 1|11, 3|33
         b: ROLLBACK
     """,
+    "old and new values after waiting": """
+        a: BEGIN
+        a: UPDATE t SET v = v + 1 WHERE id IN (1, 2)
+        b: UPDATE t SET v = v * 2 WHERE id = 1 RETURNING old.v, new.v, v -- waits
+        c: DELETE FROM t WHERE id = 2 RETURNING old.v, new.v, v -- waits
+        a: COMMIT
+        b goes on => 11|22|22
+        c goes on => 21|None|21
+    """,
+    "old and new values of an upsert behind an insert": f"""
+        a: BEGIN
+        a: INSERT INTO t VALUES (7, 70)
+        b: {OLD_AND_NEW.format(id=7)} -- waits
+        a: COMMIT
+        b goes on => 70|71|False
+        b: {OLD_AND_NEW.format(id=8)} => None|1|True
+    """,
+    "a condition on the clock": """
+        a: BEGIN
+        a: UPDATE t SET v = 11 WHERE id = 1
+        a: UPDATE t SET v = 21 WHERE id = 2
+        b: UPDATE t SET v = 0 WHERE id = 1 AND clock_timestamp() > now() RETURNING id -- waits
+        c: DELETE FROM t WHERE id = 2 AND clock_timestamp() < now() + interval '9 s' -- waits
+        a: SELECT 'slept' FROM pg_sleep(9) => slept
+        a: COMMIT
+        b goes on => 1
+        c goes on => DELETE 0
+    """,
+    "a table that is locked is written by conditions": """
+        a: BEGIN
+        a: LOCK TABLE t IN EXCLUSIVE MODE
+        a: UPDATE t SET v = v + 1 WHERE v < 30 RETURNING id => 1, 2
+        b: UPDATE t SET v = 0 WHERE id = 3 -- waits
+        c: SELECT v FROM t WHERE id = 1 => 10
+        a: COMMIT
+        b goes on => UPDATE 1
+        c: SELECT v FROM t WHERE id = 1 => 11
+    """,
+    "through a view: writers wait": f"""
+        {VIEW}
+        a: BEGIN
+        a: UPDATE few_v SET v = v + 1 WHERE id = 1 RETURNING v => 11
+        b: UPDATE few_v SET v = v * 2 WHERE id = 1 RETURNING id, v -- waits
+        c: UPDATE few_v SET v = v + 1 WHERE id = 2 RETURNING v => 21
+        c: DELETE FROM few_v WHERE id = 5 => DELETE 0
+        a: COMMIT
+        b goes on => 1|22
+        c: UPDATE few_v SET v = 50 WHERE id = 3 => error 44000
+    """,
+    "through a view: a row that leaves it meanwhile": f"""
+        {VIEW}
+        a: BEGIN
+        a: UPDATE t SET v = v + 100 WHERE id IN (1, 2)
+        b: UPDATE few_v SET v = 0 WHERE id = 1 -- waits
+        c: DELETE FROM few_v WHERE id = 2 -- waits
+        d: SELECT v FROM few_v WHERE id = 1 FOR UPDATE -- waits
+        a: COMMIT
+        b goes on => UPDATE 0
+        c goes on => DELETE 0
+        d goes on => no rows
+        d: INSERT INTO few_v VALUES (5, 1) => error 23505
+    """,
+    "through a view: a value that is too large after waiting": f"""
+        {VIEW}
+        a: BEGIN
+        a: UPDATE t SET v = 45 WHERE id IN (1, 2)
+        b: UPDATE few_v SET v = v + 10 WHERE id = 1 -- waits
+        c: UPDATE few_v SET v = v + 4 WHERE id = 2 RETURNING v -- waits
+        a: COMMIT
+        b goes on => error 44000
+        c goes on => 49
+    """,
+    "through a view: upserts": f"""
+        {VIEW}
+        a: BEGIN
+        a: UPDATE t SET v = 48 WHERE id IN (1, 2)
+        a: INSERT INTO few_v VALUES (7, 7)
+        b: {ADD_TO_VIEW.format(id=1, v=3)} -- waits
+        c: {ADD_TO_VIEW.format(id=2, v=1)} -- waits
+        d: {ADD_TO_VIEW.format(id=7, v=3)} -- waits
+        a: COMMIT
+        b goes on => error 44000
+        c goes on => 2|49
+        d goes on => 7|10
+        d: INSERT INTO few_v VALUES (8, 99) ON CONFLICT DO NOTHING => error 44000
+    """,
+    "through a view: locks": f"""
+        {VIEW}
+        a: BEGIN
+        a: SELECT v FROM few_v WHERE id = 1 FOR UPDATE => 10
+        b: SELECT v FROM few_v WHERE id = 1 FOR UPDATE NOWAIT => error 55P03
+        b: SELECT id FROM few_v WHERE id < 4 ORDER BY id FOR UPDATE SKIP LOCKED => 2, 3
+        c: UPDATE t SET v = 60 WHERE id = 1 -- waits
+        a: UPDATE few_v SET v = v + 1 WHERE id = 1 RETURNING v => 11
+        a: COMMIT
+        c goes on => UPDATE 1
+        b: SELECT id FROM few_v ORDER BY id FOR UPDATE SKIP LOCKED => 2, 3, 4
+    """,
+    "through a view: rows by a condition": f"""
+        {VIEW}
+        a: BEGIN
+        a: UPDATE few_v SET v = v + 1 WHERE v > 30 RETURNING id => 4
+        b: UPDATE few_v SET v = v + 1 WHERE v > 20 AND v < 40 RETURNING id => 3
+        c: UPDATE t SET v = 99 WHERE id = 4 -- waits
+        d: DELETE FROM few_v WHERE v = 40 -- waits
+        a: COMMIT
+        c goes on => UPDATE 1
+        d goes on => DELETE 0
+    """,
     "one snapshot: writers of different rows": """
         a and b: BEGIN ISOLATION LEVEL REPEATABLE READ
         a and b: SELECT sum(v) FROM t => 210, 210
@@ -990,18 +1139,20 @@ def theatre(
 
 
 @pytest.fixture(scope="module")
-def played(theatre: Theatre) -> Callable[[str], Mapping[str, Future[Played]]]:
+def played(
+    theatre: Theatre, request: pytest.FixtureRequest
+) -> Callable[[str], Mapping[str, Future[Played]]]:
     """Scenarios, each played once."""
-    return once(theatre, SCENARIOS)
+    return once(theatre, SCENARIOS, request.session)
 
 
-def cases() -> Iterator[object]:
-    for name in SCENARIOS:
-        for backend in BACKENDS:
-            yield pytest.param(name, backend, id=f"{name}-{backend}")
+CASES = [
+    *(pytest.param(*case, id="-".join(case)) for case in product(SCENARIOS, (PLAIN, "resident"))),
+    *crossed(list(SCENARIOS), list(TIERED), step=2),
+]
 
 
-@pytest.mark.parametrize(("name", "backend"), list(cases()))
+@pytest.mark.parametrize(("name", "backend"), CASES)
 def test_rows_are_fought_for_as_in_postgresql(
     played: Callable[[str], Mapping[str, Future[Played]]], name: str, backend: str
 ) -> None:

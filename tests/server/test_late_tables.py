@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from tests.support.fix_server import Pair
+from tests.support.sampling import crossed
 from tests.support.servers import Address
 
 pytestmark = pytest.mark.server
@@ -146,8 +147,9 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
         server.execute(f"DROP SCHEMA {SCHEMA} CASCADE", database=pair.database)
 
 
-@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
-@pytest.mark.parametrize("name", HISTORIES)
+@pytest.mark.parametrize(
+    ("name", "level"), crossed(list(HISTORIES), ["REPEATABLE READ", "SERIALIZABLE"])
+)
 def test_a_table_younger_than_the_snapshot(place: Place, name: str, level: str) -> None:
     """PostgreSQL's answer; who writes a tiered one begins again (40001), and leaves nothing."""
     history = HISTORIES[name]

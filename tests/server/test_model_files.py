@@ -18,7 +18,7 @@ from tests.support.fix_server import MACHINE_OPTIONS, SPARK_OPTIONS
 from tests.support.servers import Address, GatewayProcess
 from tests.support.tcp_relay import tcp_relay
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.turns("place")]
 
 JOURNALS = {
     "TIMESTAMP": """

@@ -1,7 +1,7 @@
 """Sessions that read by one snapshot, and want rows of partitions and of tables of foreign keys.
 
-PostgreSQL plays each dialogue, and the gateway with its tables tiered, or some of them, whose rows
-are cold or hot. What is to be seen of single tables: `test_hot_rows`.
+PostgreSQL plays each dialogue, and the gateway with its tables resident, or tiered, or some of
+them, whose rows are cold or hot. What is to be seen of single tables: `test_hot_rows`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -56,6 +56,7 @@ PARTITIONS = Scenery(
     ),
     {
         "plain": ((), ()),
+        "resident": ((), ()),
         "cold": (("s_1", "s_2"), ()),
         "hot": (
             ("s_1", "s_2"),
@@ -75,6 +76,7 @@ def references(actions: str = "", *, only: str = "") -> Scenery:
     )
     backends: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         "plain": ((), ()),
+        "resident": ((), ()),
         "parent": (("p",), ()),
         "child": (("t",), ()),
         "both": (("p", "t"), ()),
@@ -319,7 +321,7 @@ SCENARIOS: Mapping[str, tuple[Scenery, str]] = {
     """,
     ),
     "what is referenced has changed since, but for its key": (
-        references(only="plain child hot"),
+        references(only="plain resident child hot"),
         """
         a: BEGIN ISOLATION LEVEL REPEATABLE READ
         a: SELECT count(*) FROM p => 9
@@ -330,7 +332,7 @@ SCENARIOS: Mapping[str, tuple[Scenery, str]] = {
     """,
     ),
     "what has come to reference since": (
-        references("ON DELETE CASCADE", only="plain child hot"),
+        references("ON DELETE CASCADE", only="plain resident child hot"),
         """
         a: BEGIN ISOLATION LEVEL REPEATABLE READ
         a: SELECT count(*) FROM t => 12
@@ -340,7 +342,7 @@ SCENARIOS: Mapping[str, tuple[Scenery, str]] = {
     """,
     ),
     "what has come to reference since, and is kept": (
-        references(only="plain child hot"),
+        references(only="plain resident child hot"),
         """
         a: BEGIN ISOLATION LEVEL REPEATABLE READ
         a: SELECT count(*) FROM t => 12

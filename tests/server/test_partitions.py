@@ -89,6 +89,16 @@ def other(served: Pair) -> Iterator[psycopg.Connection]:
         yield connection
 
 
+def test_all_partitions_are_checked(client: psycopg.Connection) -> None:
+    client.execute("UPDATE p SET v = v + 1 WHERE k = 50")
+    assert rows(client, "SELECT gateway.check('p')") == [(0,)]
+    client.execute("CREATE TABLE q (LIKE p) PARTITION BY LIST (k)")
+    assert rows(client, "SELECT gateway.check('q')") == [(0,)]
+    client.execute("CREATE TABLE q_1 PARTITION OF q DEFAULT")
+    client.execute("INSERT INTO q SELECT * FROM p")
+    assert rows(client, "SELECT gateway.check('q')") == [(0,)]
+
+
 def test_who_answers(client: psycopg.Connection) -> None:
     parts, spark = "postgres: resident partitions only", "spark: tiered tables"
     thawed = "postgres, on thawed rows: single rows by key"

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from tests.support.fix_server import Pair
+from tests.support.sampling import crossed
 from tests.support.servers import Address
 
 pytestmark = pytest.mark.server
@@ -181,8 +182,7 @@ def dialogue(
     return told
 
 
-@pytest.mark.parametrize("in_block", [False, True], ids=["alone", "in a block"])
-@pytest.mark.parametrize("change", CHANGES, ids=str)
+@pytest.mark.parametrize(("change", "in_block"), crossed(CHANGES, [False, True]))
 def test_what_has_changed_is_seen(served: Pair, change: Change, in_block: bool) -> None:
     for prepare in (True, False):
         # Again, from what the first has left.

@@ -14,6 +14,7 @@ from tests.support import compared
 from tests.support.compared import SPARK_ALONE, without_divergence
 from tests.support.fix_server import SPARK_OPTIONS, Pair
 from tests.support.repository import ROOT
+from tests.support.sampling import each
 from tests.support.servers import ATTENTIVE, Address, GatewayProcess
 from tests.support.sql_fixtures import read
 
@@ -75,7 +76,7 @@ def connection(big: Address, served: Pair) -> Iterator[psycopg.Connection]:
         yield opened
 
 
-@pytest.mark.parametrize("name", SAMPLE)
+@pytest.mark.parametrize("name", each(2, SAMPLE))
 def test_answers_are_postgresqls(name: str, served: Pair):
     records = [without_divergence(r, SPARK_ALONE) for r in read(STATEMENTS / f"{name}.test")]
     compared.check(name.replace("/", "_"), records, served)

@@ -1,4 +1,7 @@
-"""Queues of more rows than may be hot: workers take the first ones that nobody else has taken."""
+"""Queues of more rows than may be hot: workers take the first ones that nobody else has taken.
+
+All of it holds of PostgreSQL, too.
+"""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -27,14 +30,18 @@ LOCK = "SELECT id FROM job WHERE state = 'new' ORDER BY id LIMIT %s FOR UPDATE S
 Connect = Callable[[], psycopg.Connection]
 
 
-@pytest.fixture
-def sessions(two_tiers_pair: Pair) -> Iterator[Connect]:
-    """Yield what opens sessions beside a queue that is cold."""
-    conninfo = two_tiers_pair.gateway.conninfo(two_tiers_pair.database)
-    with schema_sessions(conninfo, SCHEMA) as opened:
+@pytest.fixture(params=["plain", "tiered"])
+def sessions(two_tiers_pair: Pair, request: pytest.FixtureRequest) -> Iterator[Connect]:
+    """Yield what opens sessions beside a queue that is PostgreSQL's, or tiered and cold."""
+    is_plain = request.param == "plain"
+    server = two_tiers_pair.plain if is_plain else two_tiers_pair.gateway
+    with schema_sessions(server.conninfo(two_tiers_pair.database), SCHEMA) as opened:
         first = opened()
         first.execute("CREATE TABLE job (id integer PRIMARY KEY, state text)")
         first.execute(f"INSERT INTO job SELECT g, 'new' FROM generate_series(1, {WAITING}) g")
+        if is_plain:
+            yield opened
+            return
         make_tiered(first, "job")
         first.execute(f"ALTER TABLE job SET (gateway.thaw_rows = {THAW_ROWS})")
         yield opened

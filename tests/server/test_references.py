@@ -66,6 +66,34 @@ SCENARIOS = {
         b goes on => error 23503
     """,
     ),
+    "a row that two are referencing stays as long as one does": (
+        "",
+        """
+        a and b: BEGIN
+        a: INSERT INTO t VALUES (20, 9, 0), (22, 8, 0) => INSERT 0 2
+        b: INSERT INTO t VALUES (21, 9, 0), (23, 8, 0) => INSERT 0 2
+        c: DELETE FROM p WHERE id = 9 -- waits
+        a: COMMIT
+        b: SELECT id FROM t WHERE id > 19 ORDER BY id => 20, 21, 22, 23
+        b: COMMIT
+        c goes on => error 23503
+        a: DELETE FROM t WHERE id > 19 => DELETE 4
+        c: DELETE FROM p WHERE id IN (8, 9) => DELETE 2
+    """,
+    ),
+    "a row that two were referencing goes when neither does": (
+        "",
+        """
+        a and b: BEGIN
+        a: INSERT INTO t VALUES (20, 9, 0)
+        b: UPDATE t SET p = 9 WHERE id = 1 => UPDATE 1
+        c: DELETE FROM p WHERE id = 9 -- waits
+        b: ROLLBACK
+        a: SELECT id FROM t WHERE id > 19 => 20
+        a: ROLLBACK
+        c goes on => DELETE 1
+    """,
+    ),
     "a row that is being taken away is not referenced": (
         "",
         """

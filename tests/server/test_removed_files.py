@@ -13,6 +13,7 @@ import pytest
 
 from catalog.server.embedded import SUPERUSER
 from pgwire_gateway.messages import BackendMessage, DataRow, Execute, Parse, Query, Sync
+from pgwire_gateway.spark.staging import Staging
 from pgwire_gateway.spark.warehouse import STAGING
 from tests.support.dialogues import bind, wire
 from tests.support.servers import GatewayProcess
@@ -86,22 +87,115 @@ def client(gateway_process: GatewayProcess, database: str) -> Iterator[psycopg.C
         yield connection
 
 
-def test_what_a_killed_process_left_goes_and_what_this_one_writes_stays(
+def test_files_stay_as_long_as_their_writer_lives_however_old_they_are(
     gateway_process: GatewayProcess, database: str, client: psycopg.Connection
 ) -> None:
     kept = listed(gateway_process, database)
-    table = kept[0].parents[len(kept[0].relative_to(directory(gateway_process, client)).parts) - 2]
-    moments = {"0": 0.0, "1": time.time()}
-    copies = {}
-    for name, moment in moments.items():
-        for place in (table / f"base-{name * 32}", table / STAGING / (name * 32)):
-            shutil.copytree(kept[0].parent, place)
-            os.utime(place, (moment, moment))
-            copies[place] = moment
-    left = [place for place, moment in copies.items() if not moment]
-    await_gone(client, left)
-    assert all(place.exists() for place in copies.keys() - set(left))
+    base = directory(gateway_process, client)
+    below = kept[0].relative_to(base).parts[0]
+    unclaimed, claimed = (f"{base.name}/{below}/base-{name * 32}" for name in "01")
+    root = gateway_process.data_dir / "warehouse"
+    writer = Staging(root / STAGING)
+    writer.claim(int(below), [claimed])
+    staged = writer.begin()
+    written = [root / claimed, staged.root]
+    for place in (root / unclaimed, *written):
+        shutil.copytree(kept[0].parent, place, dirs_exist_ok=True)
+        os.utime(place, (0, 0))
+    await_gone(client, [root / unclaimed])
+    require_kept(client, written)
+    del writer, staged
+    await_gone(client, written)
     assert all(file.exists() for file in kept)
+
+
+def test_files_of_a_write_go_when_its_transaction_can_publish_them_no_more(
+    gateway_process: GatewayProcess, database: str, client: psycopg.Connection
+) -> None:
+    base = directory(gateway_process, client)
+    table = client.execute("SELECT 't'::regclass::oid").fetchall()[0][0]
+    root = gateway_process.data_dir / "warehouse"
+    writer = Staging(root / STAGING)
+    left = root / base.name / str(table) / f"base-{'2' * 32}"
+    writer.claim(table, [str(left.relative_to(root))])
+    left.mkdir()
+    with administrator(gateway_process, database) as backend:
+        # That of a process which has been killed, and whose end it has not noticed.
+        backend.execute("BEGIN")
+        backend.execute("LOCK TABLE t IN ROW EXCLUSIVE MODE")
+        del writer
+        require_kept(client, [left])
+    await_gone(client, [left])
+
+
+def segments(process: GatewayProcess, connection: psycopg.Connection) -> set[Path]:
+    """The directories of segments that are there, listed or not."""
+    return {file.parent for file in directory(process, connection).rglob("*.parquet")}
+
+
+UPDATE = "UPDATE t SET v = v + 1 WHERE id > 0"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("BEGIN", UPDATE, "ROLLBACK"),
+        ("BEGIN", "SAVEPOINT s", UPDATE, "ROLLBACK TO s", "COMMIT"),
+        ("BEGIN", UPDATE, "SELECT 1 / 0", "COMMIT"),
+        ("BEGIN", "TRUNCATE t", "ROLLBACK"),
+        (f"{UPDATE}; SELECT 1 / 0",),
+        (
+            "BEGIN",
+            "CREATE TABLE u (id integer PRIMARY KEY)",
+            f"INSERT INTO u SELECT generate_series(1, {ROWS})",
+            "ROLLBACK",
+        ),
+    ],
+    ids=["ROLLBACK", "ROLLBACK TO", "failed block", "TRUNCATE", "failed string", "with its table"],
+)
+def test_what_is_rolled_back_goes(
+    gateway_process: GatewayProcess,
+    database: str,
+    client: psycopg.Connection,
+    statements: tuple[str, ...],
+) -> None:
+    client.execute("CREATE TABLE other (id integer)")
+    kept = segments(gateway_process, client)
+    with connected(gateway_process, database) as writer:
+        for statement in statements[:-1]:
+            with suppress(psycopg.errors.DivisionByZero):
+                writer.execute(statement)  # type: ignore[arg-type]
+        if len(statements) > 1:
+            # It may still be committed.
+            assert segments(gateway_process, client) > kept
+        with suppress(psycopg.errors.DivisionByZero):
+            writer.execute(statements[-1])  # type: ignore[arg-type]
+    deadline = time.monotonic() + PATIENCE_S
+    while segments(gateway_process, client) != kept:
+        assert time.monotonic() < deadline
+        client.execute("VACUUM other")
+        time.sleep(0.1)
+
+
+def test_nothing_is_left_of_rows_that_a_statement_brought(
+    gateway_process: GatewayProcess, client: psycopg.Connection
+) -> None:
+    client.execute("CREATE TABLE parted (id integer PRIMARY KEY) PARTITION BY RANGE (id)")
+    for low, high in ((0, 1000), (1000, 5000)):
+        client.execute(  # type: ignore[call-overload]
+            f"CREATE TABLE p{low} PARTITION OF parted FOR VALUES FROM ({low}) TO ({high})"
+        )
+        client.execute(f"ALTER TABLE p{low} SET (gateway.residency = never)")  # type: ignore[call-overload]
+    client.execute("INSERT INTO parted SELECT generate_series(1, 4000)")
+    client.execute("CREATE TEMPORARY TABLE beside AS SELECT generate_series(1, 3000) AS id")
+    joined = "SELECT count(*) FROM parted JOIN beside USING (id)"
+    assert client.execute(joined).fetchall() == [(3000,)]
+    root = gateway_process.data_dir / "warehouse"
+    left = [
+        file for file in root.rglob("*.parquet") if not file.relative_to(root).parts[0].isdecimal()
+    ]
+    assert left == []
+    assert list(root.glob("0/*/*")) == []
 
 
 def test_a_snapshot_keeps_what_it_shows_however_old_it_is(
@@ -159,8 +253,9 @@ def test_a_result_that_has_not_been_sent_keeps_its_files(
         reader.exchange(Query("COMMIT"))
 
 
+@pytest.mark.parametrize("replaces", ["UPDATE t SET v = 1", "DROP TABLE t"])
 def test_a_query_on_spark_keeps_its_files_while_it_runs(
-    gateway_process: GatewayProcess, database: str, client: psycopg.Connection
+    gateway_process: GatewayProcess, database: str, client: psycopg.Connection, replaces: str
 ) -> None:
     former = listed(gateway_process, database)
     with connected(gateway_process, database) as reader:
@@ -179,7 +274,7 @@ def test_a_query_on_spark_keeps_its_files_while_it_runs(
             deadline = time.monotonic() + PATIENCE_S
             while client.execute(active).fetchall() == [(0,)]:
                 assert time.monotonic() < deadline
-            client.execute("UPDATE t SET v = 1")
+            client.execute(replaces)  # type: ignore[call-overload]
             require_kept(client, former)
             assert running.is_alive()
         finally:

@@ -619,7 +619,7 @@ def test_a_table_that_has_rows_stays_resident_for_a_large_insert(client: Client)
 @pytest.mark.parametrize(
     ("setting", "insert"),
     [
-        ("client_encoding = latin1", LOAD),
+        ("client_encoding = euc_kr", LOAD),
         ("gateway.executor = postgres", LOAD),
         ("default_transaction_isolation = 'repeatable read'", LOAD),
         ("client_encoding = utf8", f"{LOAD} RETURNING xmin IS NOT NULL"),

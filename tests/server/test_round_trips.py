@@ -86,7 +86,8 @@ KINDS: dict[str, tuple[str, Trips]] = {
     "a row inserted": ("INSERT INTO filled VALUES (10000 + {})", Trips(3, 3, 3, 1, 2, 3, 4)),
     "many rows changed": (
         "UPDATE bulk SET v = v + 1 WHERE id > {}",
-        Trips(14, 8, 9, 1, 8, 4, 6),
+        # In a block they are few enough to be hot: the table would be locked until its end.
+        Trips(14, 8, 9, 1, 8, 5, 6),
     ),
 }
 

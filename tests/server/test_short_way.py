@@ -62,6 +62,10 @@ DIALOGUES: dict[str, list[FrontendMessage]] = {
         Query("SELECT pg_typeof(3000000000), pg_typeof(1), v FROM p LIMIT 1"),
         Query("SELECT v /* 1 */ FROM p WHERE id = 1 -- 2"),
     ],
+    "portals_that_are_told": [
+        Query("SELECT name, statement FROM pg_cursors"),
+        *whole("SELECT name FROM pg_cursors"),
+    ],
     "no_columns_and_no_rows": [Query("SELECT FROM p"), Query("SELECT v FROM p WHERE false")],
     "whole_series": whole(ONE, "1") + whole(ONE, "2") + whole(ONE, None) + whole(ONE, "x"),
     "unnamed_statement_is_bound_again": [

@@ -1,9 +1,12 @@
 """Single rows of tiered tables, changed by PostgreSQL: who does it, what is sent, who waits."""
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import date, datetime, timedelta, timezone
 from datetime import time as time_of_day
 from decimal import Decimal
@@ -14,6 +17,8 @@ from psycopg import errors
 from psycopg.types.json import Jsonb
 
 from tests.support.fix_server import Pair
+from tests.support.processes import descendants, program
+from tests.support.servers import GatewayProcess
 
 pytestmark = pytest.mark.server
 
@@ -440,3 +445,53 @@ def test_a_condition_with_an_array_for_a_parameter(served: Pair) -> None:
         assert connection.execute(query, [["w5", None]]).fetchall() == [(5,)]
         change = "UPDATE t SET v = 0 WHERE w = ANY (%s) RETURNING id"
         assert connection.execute(change, [["w5"]]).fetchall() == [(5,)]
+
+
+@contextmanager
+def stopped_spark(process: GatewayProcess) -> Iterator[None]:
+    """Have the process of Spark's driver stand still: what needs it does not go on."""
+    numbers = [n for n in descendants(process.process_id) if program(n) == "java"]
+    assert numbers
+    try:
+        for number in numbers:
+            os.kill(number, signal.SIGSTOP)
+        yield
+    finally:
+        for number in numbers:
+            os.kill(number, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("block", [False, True])
+def test_cold_rows_of_a_compacted_table_are_changed_without_spark(
+    served: Pair, gateway_process: GatewayProcess, *, block: bool
+) -> None:
+    with (
+        connected(served) as client,
+        connected(served) as beside,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        client.execute("SET statement_timeout = '60s'")
+        # Conditions are Spark's to look for.
+        by_spark = "SELECT count(*), sum(v) FROM t WHERE substr(w, 2)::integer > 0"
+        before = beside.execute(by_spark).fetchall()
+        assert before == [(ROWS, sum(range(1, ROWS + 1)))]
+        assert decision(beside).startswith("spark")
+        with stopped_spark(gateway_process):
+            waiting = thread.submit(lambda: beside.execute(by_spark).fetchall())
+            if block:
+                client.execute("BEGIN")
+            updated = client.execute("UPDATE t SET v = v + 1 WHERE id = 1 RETURNING v")
+            assert updated.fetchall() == [(2,)]
+            assert client.execute("DELETE FROM t WHERE id IN (2, 3, 1000)").rowcount == 2
+            assert client.execute(UPSERT, (4, 44)).fetchall() == [(4, 44, "w4")]
+            assert client.execute(UPSERT, (1000, 5)).fetchall() == [(1000, 5, None)]
+            assert client.execute(MERGE, (5, 0)).fetchall() == [("DELETE", 5)]
+            locked = client.execute("SELECT v FROM t WHERE id = 6 FOR UPDATE")
+            assert locked.fetchall() == [(6,)]
+            assert decision(client) == THAWED
+            if block:
+                client.execute("COMMIT")
+            assert not waiting.done()
+        assert waiting.result(60.0) == before
+        found = client.execute("SELECT id, v FROM t WHERE id < 7 OR id = 1000 ORDER BY id")
+        assert found.fetchall() == [(1, 2), (4, 44), (6, 6), (1000, 5)]

@@ -337,3 +337,14 @@ def test_a_client_may_use_names_of_savepoints_as_it_likes(sessions: Connect) -> 
     one.execute(UPDATE, [7, 1])
     one.execute("COMMIT")
     assert rows(one)[1] == 8
+
+
+def test_a_query_string_that_fails_in_its_search_leaves_no_savepoint_behind(
+    sessions: Connect,
+) -> None:
+    one = sessions()
+    update = "UPDATE t SET v = v + 1 WHERE {} = 3"
+    with pytest.raises(errors.DivisionByZero):
+        one.execute(f"SELECT 1; {update.format('3 / (v - 3)')}", prepare=False)
+    assert one.execute(update.format("v")).rowcount == 1
+    assert rows(one) == {1: 1, 2: 2, 3: 4, 4: 4, 5: 5}

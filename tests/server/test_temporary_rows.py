@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
+from pgwire_gateway.spark.warehouse import NO_DATABASE
 from tests.support.fix_server import Pair
 from tests.support.servers import GatewayProcess
 
@@ -46,17 +47,12 @@ def session(shared_pair: Pair) -> Iterator[psycopg.Connection]:
 
 @pytest.fixture
 def files(session: psycopg.Connection, gateway_process: GatewayProcess) -> "Files":
-    """The data files of the tiered table, beside which those of temporary rows are."""
-    place = session.execute(
-        "SELECT (SELECT oid FROM pg_database WHERE datname = current_database())"
-        " || '/' || 't'::regclass::oid"
-    ).fetchone()
-    assert place is not None
-    return Files(gateway_process.data_dir / "warehouse" / str(place[0]))
+    """The data files of temporary rows, which are those of no table."""
+    return Files(gateway_process.data_dir / "warehouse" / str(NO_DATABASE))
 
 
 class Files:
-    """Data files of a table."""
+    """Data files below a directory."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

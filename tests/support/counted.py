@@ -24,7 +24,9 @@ MARK: Final = "round trip of "
 LINE: Final = re.compile(rf"^{MARK}(\d+): (.*)$")
 """Process of the backend, and what it was asked."""
 
-_CALLED: Final = re.compile(r"^SELECT pg_journal\.(\w+)\(")
+_CALLED: Final = re.compile(r"^SELECT pg_journal\.")
+_CALLS: Final = re.compile(r"\bpg_journal\.(\w+)\(\$1\b|, pg_journal\.(\w+)\(\$2\b")
+"""Calls with a code, of which one statement has two at most."""
 
 _PATIENCE_S: Final = 3600.0
 """PostgreSQL stands in for no statement: how often it does is a matter of time."""
@@ -33,8 +35,9 @@ _PATIENCE_S: Final = 3600.0
 def _shown(step: Step) -> str:
     match step:
         case Query():
-            called = _CALLED.match(step.sql)
-            return f"{called[1]}()" if called else " ".join(step.sql.split())[:70]
+            if _CALLED.match(step.sql) is None:
+                return " ".join(step.sql.split())[:70]
+            return ", ".join(f"{one or other}()" for one, other in _CALLS.findall(step.sql))
         case Prepare():
             return f"parse {' '.join(step.sql.split())[:40]}"
         case Describe() | DescribePortal():

@@ -83,7 +83,8 @@ class Client:
         began = self.session.transaction_status == "I"
         versions, _ = self.session.writes.begin_write([relid], command="TRUNCATE TABLE")
         self.run(f"TRUNCATE {table}")
-        self.session.journals.truncate(relid, versions[relid], ended)
+        read = self.snapshot(table).snapshots[relid].tail_rows
+        self.session.journals.truncate(relid, versions[relid], ended, tail_read=read)
         if began:
             self.session.transaction.commit()
 

@@ -5,6 +5,8 @@ A long file that begins last runs alone while the other processes have nothing l
 
 import pytest
 
+from tests.support.sampling import leave_out
+
 LONG_FILES = (
     "tests/sql/test_sql.py",
     # One Spark answers for all of these: in a row they keep to the process that has started it.
@@ -28,6 +30,7 @@ LONG_FILES = (
     "integration/crash/test_divided_tables.py",
     "tests/server/test_failpoints.py",
     "tests/server/test_residency.py",
+    "tests/server/test_client_encodings.py",
     "tests/server/test_commits.py",
     "tests/server/test_spark_catalog_journals.py",
     "tests/server/test_old_snapshots.py",
@@ -38,6 +41,8 @@ LONG_FILES = (
     "integration/sqlalchemy/test_sqlalchemy.py",
     "tests/server/test_timeouts.py",
     "tests/server/test_deferred_references.py",
+    "tests/catalog/test_filed_hot_rows.py",
+    "tests/server/test_cursors_over_freezes.py",
     "integration/crash/test_hot_rows.py",
     "integration/crash/test_residency.py",
     "integration/crash/test_crash.py",
@@ -53,8 +58,11 @@ LONG_FILES = (
 _PLACES = {path: place for place, path in enumerate(LONG_FILES)}
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Let the long files begin first, if several processes share the tests."""
+    # Before tests are left out by their marks.
+    leave_out(items)
     if hasattr(config, "workerinput"):
         items.sort(key=_place)
 

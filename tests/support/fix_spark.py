@@ -19,6 +19,7 @@ from pgwire_gateway.spark.engine import SparkEngine, SparkSettings
 from pgwire_gateway.spark.executor import Batches, Executor, RunningStatement
 from pgwire_gateway.spark.java_runtime import find_java_home
 from pgwire_gateway.spark.relations import Relation, Relations
+from pgwire_gateway.spark.warehouse import STAGING
 from pgwire_gateway.spark.writer import SegmentWriter
 from rewrite.results import Cut, Source, SourcePart, SparkQuery
 from tests.support.java import JAVA_OPTIONS
@@ -88,6 +89,17 @@ class Journal:
     segments: list[Segment] = field(default_factory=list)
     tail: pa.Table | None = None
     division: Division | None = None
+
+    def __post_init__(self) -> None:
+        self._staged_before = self._all_staged()
+
+    def _all_staged(self) -> set[Path]:
+        found = Path(self.engine.warehouse.root, STAGING).glob("*/*")
+        return {path for path in found if path.is_dir()}
+
+    def staged(self) -> set[Path]:
+        """Return the directories of writes that have begun since, and not ended."""
+        return self._all_staged() - self._staged_before
 
     @property
     def table(self) -> JournalTable:

@@ -169,14 +169,18 @@ class Stage:
 
     def _heard(self, session: Session, patience_s: float, polls: int) -> str:
         """Return what a session answers, or that it waits once that is certain."""
+        return "waits" if self.is_waiting(session, patience_s, polls) else session.heard()
+
+    def is_waiting(self, session: Session, patience_s: float, polls: int = MANY) -> bool:
+        """Return whether a session waits, once that is certain, or it has answered."""
         assert session.answer is not None
         deadline, seen = time.monotonic() + patience_s, 0
         while time.monotonic() < deadline and seen < polls:
             if wait_for([session.answer], POLL_S).done:
-                return session.heard()
+                return False
             blocked = self.onlooker.execute(BLOCKED, [session.process_id]).fetchone() == (True,)
             seen = seen + 1 if blocked else 0
-        return "waits"
+        return True
 
     @staticmethod
     def _go_on(sessions: Sequence[Session]) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from psycopg import pq
 
+from catalog.pg.text_codecs import codec_of
+
 ANSWER_TIMEOUT_S = 120.0
 
 _TEMPORARY_SCHEMA = re.compile(r"pg_temp_\d+")
@@ -97,10 +99,10 @@ class Client:
         self._notices.clear()
         if binary:
             connection.send_query_params(
-                query_string.encode(), None, result_format=pq.Format.BINARY
+                _sent(connection, query_string), None, result_format=pq.Format.BINARY
             )
         else:
-            connection.send_query(query_string.encode())
+            connection.send_query(_sent(connection, query_string))
         return self._answer(connection, copy_data)
 
     def _answer(self, connection: pq.PGconn, copy_data: str | None) -> Answer:
@@ -142,7 +144,7 @@ def _result(
     answer = Result(pq.ExecStatus(result.status).name)
     match result.status:
         case pq.ExecStatus.COPY_IN:
-            connection.put_copy_data((copy_data or "").encode())
+            connection.put_copy_data(_sent(connection, copy_data or ""))
             connection.put_copy_end()
         case pq.ExecStatus.COPY_OUT:
             answer.rows = list(_copied_rows(connection, deadline))
@@ -152,7 +154,7 @@ def _result(
     columns = range(result.nfields)
     answer.columns = [
         (
-            (result.fname(number) or b"").decode(),
+            (result.fname(number) or b"").decode(errors="backslashreplace"),
             result.ftype(number),
             result.fmod(number),
             result.fformat(number),
@@ -180,6 +182,12 @@ def _copied_rows(connection: pq.PGconn, deadline: float) -> Iterator[tuple[str, 
             return
 
 
+def _sent(connection: pq.PGconn, text: str) -> bytes:
+    """Return a text in the client's encoding."""
+    encoding = connection.parameter_status(b"client_encoding") or b""
+    return text.encode(codec_of(encoding.decode()) or "utf-8")
+
+
 def _shown(value: bytes | None) -> str:
     if value is None:
         return "NULL"
@@ -192,7 +200,7 @@ def _shown(value: bytes | None) -> str:
 def _fields(result: pq.PGresult) -> dict[str, str]:
     found = {name: result.error_field(code) for name, code in ERROR_FIELDS.items()}
     fields = {
-        name: _TEMPORARY_SCHEMA.sub("pg_temp", value.decode())
+        name: _TEMPORARY_SCHEMA.sub("pg_temp", value.decode(errors="backslashreplace"))
         for name, value in found.items()
         if value is not None
     }

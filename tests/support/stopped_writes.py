@@ -769,6 +769,19 @@ class Stage:
             self.tables["t"][self._number] += 1
             self.tables["r"][1] += 1
             assert _found(client) == self.tables
+            self._await(lambda: not self._left(client), lambda: str(self._left(client)))
+
+    def _left(self, client: psycopg.Connection) -> set[Path]:
+        """Remove files that nobody can be reading; return directories of others in no list."""
+        run(client, "VACUUM b")
+        warehouse = self.process.data_dir / "warehouse"
+        with self._administrator() as administrator:
+            paths = administrator.execute("SELECT path FROM pg_journal.segments").fetchall()
+        written = {file.parent for file in warehouse.rglob("*.parquet")}
+        return {
+            *written.difference(warehouse / path for (path,) in paths),
+            *(self._files / "outside").glob(".*/"),
+        }
 
     def _administrator(self) -> psycopg.Connection:
         """Return a connection to the catalog itself."""

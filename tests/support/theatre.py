@@ -1,12 +1,13 @@
 """Databases in which the same scenario of sessions is played: PostgreSQL's, and the gateway's."""
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import psycopg
+import pytest
 
 from tests.support.scenarios import Stage
 from tests.support.servers import Address
@@ -35,12 +36,12 @@ class Theatre:
     journaled: Sequence[str] = ("t",)
     """The tables that have journals."""
 
-    def played(self, number: int, scenario: str) -> Mapping[str, Future[Played]]:
-        """Play a scenario everywhere at once."""
-        with ThreadPoolExecutor(len(self.databases)) as pool:
-            return {
-                name: pool.submit(self._play, name, number, scenario) for name in self.databases
-            }
+    def played(
+        self, number: int, scenario: str, names: Collection[str]
+    ) -> Mapping[str, Future[Played]]:
+        """Play a scenario in some of the databases at once."""
+        with ThreadPoolExecutor(len(names)) as pool:
+            return {name: pool.submit(self._play, name, number, scenario) for name in names}
 
     def _play(self, name: str, number: int, scenario: str) -> Played:
         server, database = self.databases[name]
@@ -83,13 +84,18 @@ def opened(
 
 
 def once(
-    theatre: Theatre, scenarios: Mapping[str, str]
+    theatre: Theatre, scenarios: Mapping[str, str], session: pytest.Session
 ) -> Callable[[str], Mapping[str, Future[Played]]]:
-    """Return what plays a scenario by its name, each once."""
+    """Return what plays a scenario by its name, each once, wherever a test of the session asks."""
     numbers = {name: number for number, name in enumerate(scenarios)}
+    asked = [item.callspec.params for item in session.items if hasattr(item, "callspec")]
+    places = {name: {PLAIN} for name in scenarios}
+    for params in asked:
+        if params.get("backend") in theatre.databases:
+            places.get(params.get("name"), set()).add(params["backend"])
 
     @functools.cache
     def play(name: str) -> Mapping[str, Future[Played]]:
-        return theatre.played(numbers[name], scenarios[name])
+        return theatre.played(numbers[name], scenarios[name], places[name])
 
     return play

@@ -149,6 +149,7 @@ SET intervalstyle = 'postgres'
 SET timezone = 'UTC'
 SET bytea_output = 'hex'
 SET extra_float_digits = 1
+SET xmloption = content
 AS $$
 DECLARE
     j journals;
@@ -378,6 +379,7 @@ SET intervalstyle = 'postgres'
 SET timezone = 'UTC'
 SET bytea_output = 'hex'
 SET extra_float_digits = 1
+SET xmloption = content
 AS $$
 DECLARE
     j journals;

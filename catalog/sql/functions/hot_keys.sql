@@ -219,9 +219,11 @@ DECLARE
     parts record := key_parts(wanted);
     x record := row_parts(wanted);
     name text := wanted::regclass;
+    -- ON CONFLICT takes names of columns alone, which a key may share with a variable, as FOUND.
     made text := 'CREATE OR REPLACE FUNCTION pg_journal.%s LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS %L';
+    body text := E'#variable_conflict use_column\n';
 BEGIN
-    EXECUTE format(made, format('cold_%s(pgwire_keys json, OUT pgwire_cold json, OUT pgwire_held json)', wanted), format(
+    EXECUTE format(made, format('cold_%s(pgwire_keys json, OUT pgwire_cold json, OUT pgwire_held json)', wanted), body || format(
         $f$BEGIN
             SELECT json_agg(x.e) FILTER (WHERE NOT x.held), json_agg(x.e) FILTER (WHERE x.held)
               INTO pgwire_cold, pgwire_held
@@ -232,7 +234,7 @@ BEGIN
         wanted, name, parts.held_columns, parts.from_key, parts.hot_names));
     EXECUTE format(made, format(
         'thaw_%s(pgwire_epoch bigint, pgwire_seen pg_snapshot, pgwire_present json, pgwire_absent json) RETURNS boolean',
-        wanted), format(
+        wanted), body || format(
         $f$DECLARE
             pgwire_begun json;
         BEGIN
@@ -258,7 +260,7 @@ BEGIN
         wanted, parts.names, parts.from_row, name, x.settable_columns, x.settable_values, parts.hot_names,
         (SELECT string_agg(quote_ident(k.name), ', ') FROM journals j JOIN columns k
              ON k.relid = j.relid AND k.attnum = ANY (j.key) WHERE j.relid = wanted), parts.held_columns));
-    EXECUTE format(made, format('heat_%s(pgwire_present json, pgwire_absent json) RETURNS void', wanted), format(
+    EXECUTE format(made, format('heat_%s(pgwire_present json, pgwire_absent json) RETURNS void', wanted), body || format(
         $f$BEGIN
             -- Above READ COMMITTED this fails with 40001 where others have made one of the keys hot since the snapshot.
             INSERT INTO pg_journal.hot_%1$s (%2$s)
@@ -576,6 +578,7 @@ SET session_replication_role = replica
 SET array_nulls = on
 SET intervalstyle = 'postgres'
 SET constraint_exclusion = off
+SET xmloption = content
 AS $$
 DECLARE
     done boolean;
@@ -610,6 +613,7 @@ SET session_replication_role = replica
 SET array_nulls = on
 SET intervalstyle = 'postgres'
 SET constraint_exclusion = off
+SET xmloption = content
 AS $$
 BEGIN
     PERFORM authorize(code, 'heat_keys', wanted::text, present, absent);
@@ -652,6 +656,7 @@ SET array_nulls = on
 SET intervalstyle = 'postgres'
 SET constraint_exclusion = off
 SET lock_timeout = 0
+SET xmloption = content
 AS $$
 BEGIN
     PERFORM authorize(code, 'heat_unwaited', wanted::text, present, skips::text);
@@ -889,9 +894,10 @@ BEGIN
 END $$;
 
 -- Compare some keys that are hot, chosen at random, with the journal as far as the tail tells it: all of it where files have
--- nothing that counts, else the rows with a version there that is newer than all in files. The answer is how many of them differ, 0 where somebody keeps readers
--- away; all is compared as one snapshot shows it.
-CREATE OR REPLACE FUNCTION pg_journal.check_hot(wanted oid, most bigint) RETURNS bigint
+-- nothing that counts, else the rows with a version there that is newer than all in files. The answer is an array of those that
+-- differ, each an array of PostgreSQL's texts; NULL for none, and where somebody keeps readers away. All is compared as one
+-- snapshot shows it.
+CREATE OR REPLACE FUNCTION pg_journal.check_hot(wanted oid, most bigint) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET datestyle = 'ISO'
@@ -904,9 +910,9 @@ AS $$
 DECLARE
     parts record := key_parts(wanted);
     tail oid := (SELECT j.tail_relid FROM journals j WHERE j.relid = wanted AND j.is_hot);
-    difference bigint := 0;
+    differing text;
 BEGIN
-    IF tail IS NULL THEN RETURN 0; END IF;
+    IF tail IS NULL THEN RETURN NULL; END IF;
     BEGIN
         PERFORM lock_for_count(wanted, tail);
         EXECUTE format(
@@ -919,21 +925,89 @@ BEGIN
             'AS image FROM (SELECT DISTINCT ON (%7$s) v.* FROM sampled k JOIN pg_journal.tail_%1$s v ON %8$s '
             'WHERE v.version_number > coalesce((SELECT mark FROM marked), ''-infinity'') ORDER BY %7$s, %9$s) v), '
             'held AS (SELECT %10$s, ROW(%11$s NULL)::text AS image FROM ONLY %4$s h JOIN sampled k ON %12$s) '
-            'SELECT count(*) FROM sampled LEFT JOIN journal USING (%2$s) LEFT JOIN held USING (%2$s) '
+            'SELECT json_agg(json_build_array(%13$s))::text FROM sampled LEFT JOIN journal USING (%2$s) LEFT JOIN held USING (%2$s) '
             'WHERE journal.image IS DISTINCT FROM held.image '
             'AND (SELECT j.is_hot FROM pg_journal.journals j WHERE j.relid = %1$s) '
             'AND (journal.told OR coalesce((SELECT latest FROM filed), ''-infinity'') '
             '<= coalesce((SELECT mark FROM marked), ''-infinity''))',
             wanted, parts.names, parts.held_columns, wanted::regclass, truncation_mark(), captured_columns(wanted),
             regexp_replace(parts.names, '(c\d+)', 'v.\1', 'g'), hot_key(wanted, 'k', 'v', false), newest_first('v'),
-            regexp_replace(parts.names, '(c\d+)', 'k.\1', 'g'), captured_values(wanted, 'h'), hot_key(wanted, 'k', 'h', true))
-          INTO difference USING most;
+            regexp_replace(parts.names, '(c\d+)', 'k.\1', 'g'), captured_values(wanted, 'h'), hot_key(wanted, 'k', 'h', true),
+            regexp_replace(parts.names, '(c\d+)', '\1::text', 'g'))
+          INTO differing USING most;
         PERFORM end_count();
     EXCEPTION
         WHEN SQLSTATE 'GW004' THEN NULL;
-        WHEN lock_not_available OR undefined_table THEN RETURN 0;
+        WHEN lock_not_available OR undefined_table THEN RETURN NULL;
     END;
-    RETURN difference;
+    RETURN differing;
+END $$;
+
+-- Some keys that are hot, chosen at random, of which files tell what the journal says, and no version in the tail alone: those
+-- that check_hot() leaves out. Of a resident table, which is about to become tiered, all keys are. NULL for none, else JSON:
+-- the keys as PostgreSQL's texts, those of rows that no file can hold (`unfit`), what the catalog table holds of the others and
+-- the newest version that the tail has, in transfer forms, and the version number that has ended all rows before it. Rows of
+-- more bytes than some are left out. The keys are divided into so many parts, of which one is looked at.
+CREATE OR REPLACE FUNCTION pg_journal.filed_keys(wanted oid, most bigint, most_bytes bigint, part int, parts int)
+RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET datestyle = 'ISO'
+SET intervalstyle = 'postgres'
+SET timezone = 'UTC'
+SET bytea_output = 'hex'
+SET extra_float_digits = 1
+SET constraint_exclusion = off
+AS $$
+DECLARE
+    j record;
+    named record := key_parts(wanted);
+    answered text;
+    held text;
+    unfit text;
+    answer text;
+BEGIN
+    SELECT s.residency, s.is_hot INTO j FROM journals s WHERE s.relid = wanted AND s.key <> '{}' AND s.external IS NULL;
+    IF NOT FOUND OR NOT (j.is_hot OR j.residency = 'resident') THEN RETURN NULL; END IF;
+    answered := format('SELECT %s FROM ONLY %s h', named.held_columns, wanted::regclass);
+    IF j.is_hot THEN answered := answered || format(' UNION SELECT %s FROM pg_journal.hot_%s', named.names, wanted); END IF;
+    SELECT string_agg(transfer_expression(tail_expression(format('h.%I', k.name), k.type_oid),
+                                          CASE WHEN is_built_in(base_type(k.type_oid)) THEN k.type_oid
+                                               ELSE 'text'::regtype END) || ', ', '' ORDER BY k.attnum),
+           coalesce(string_agg(format('(%s) IS FALSE', s.condition), ' OR ') FILTER (WHERE s.condition IS NOT NULL), 'false')
+      INTO held, unfit
+      FROM columns k CROSS JOIN LATERAL (
+           SELECT storable(format('h.%I', k.name), k.type_oid, k.typmod) AS condition) s
+     WHERE k.relid = wanted AND k.name <> '';
+    EXECUTE format(
+        'WITH marked AS (SELECT max(v.version_number) AS mark FROM pg_journal.tail_%1$s v WHERE v.row_identity = %2$s), '
+        'filed AS (SELECT max(s.max_version) AS latest FROM pg_journal.segments s '
+        'WHERE s.relid = %1$s AND s.retired_at IS NULL AND s.kind <> ''archive''), '
+        'chosen AS (SELECT k.* FROM (%3$s) k(%4$s), marked, filed '
+        'WHERE filed.latest > coalesce(marked.mark, ''-infinity'') '
+        'AND ($4 = 1 OR (hashtextextended(ROW(%5$s)::text, 0) & 2147483647) %% $4 = $3) '
+        'AND NOT EXISTS (SELECT FROM pg_journal.tail_%1$s v WHERE %6$s AND v.version_number > filed.latest) '
+        'ORDER BY random() LIMIT $1), '
+        'held AS (SELECT %5$s, CASE WHEN NOT (%15$s) THEN JSON_ARRAY(%7$s 0, NULL, 0 NULL ON NULL RETURNING json) END AS image, (%8$s) AS size, '
+        '(%15$s) AS unfit FROM ONLY %9$s h JOIN chosen k ON %10$s), '
+        'journal AS (SELECT DISTINCT ON (%5$s) %5$s, JSON_ARRAY(%11$s micros(v.version_number), '
+        'micros(v.subsequent_version_number), 0 NULL ON NULL RETURNING json) AS image, (%12$s) AS size '
+        'FROM chosen k JOIN pg_journal.tail_%1$s v ON %6$s, marked '
+        'WHERE v.version_number > coalesce(marked.mark, ''-infinity'') ORDER BY %5$s, %13$s) '
+        'SELECT json_build_object(''keys'', json_agg(json_build_array(%14$s)), '
+        '''unfit'', coalesce(json_agg(json_build_array(%14$s)) FILTER (WHERE held.unfit), ''[]''), '
+        '''held'', coalesce(json_agg(held.image) FILTER (WHERE held.image IS NOT NULL), ''[]''), '
+        '''tail'', coalesce(json_agg(journal.image) FILTER (WHERE journal.image IS NOT NULL), ''[]''), '
+        '''mark'', (SELECT micros(mark) FROM marked))::text '
+        'FROM chosen LEFT JOIN held USING (%4$s) LEFT JOIN journal USING (%4$s) '
+        'WHERE greatest(held.size, journal.size, 0) <= $2 HAVING count(*) > 0',
+        wanted, truncation_mark(), answered, named.names, regexp_replace(named.names, '(c\d+)', 'k.\1', 'g'),
+        hot_key(wanted, 'k', 'v', false), held, row_size(wanted, 'h', false), wanted::regclass, hot_key(wanted, 'k', 'h', true),
+        (SELECT string_agg(transfer_expression('v.c' || k.attnum, k.type_oid) || ', ', '' ORDER BY k.attnum)
+           FROM columns k WHERE k.relid = wanted AND k.name <> ''),
+        row_size(wanted, 'v'), newest_first('v'), regexp_replace(named.names, '(c\d+)', '\1::text', 'g'), unfit)
+       INTO answer USING most, most_bytes, part, parts;
+    RETURN answer;
 END $$;
 
 -- A value in its transfer form; NULL for one that no row of a journal can have.
@@ -977,7 +1051,7 @@ DECLARE
 BEGIN
     -- What is stored is compressed, 255 times at most.
     IF size_at_most(relation) <= 262144 THEN RETURN true; END IF;
-    EXECUTE format('SELECT coalesce(sum(octet_length(json_build_array(%s)::text)), 0) <= 67108864 FROM %s', listed, rows)
+    EXECUTE format('SELECT coalesce(sum(octet_length(JSON_ARRAY(%s NULL ON NULL RETURNING json)::text)), 0) <= 67108864 FROM %s', listed, rows)
        INTO few;
     RETURN few;
 END $$;
@@ -999,7 +1073,7 @@ BEGIN
     SELECT pg_current_snapshot()::text AS seen, (SELECT j.epoch FROM journals j WHERE j.relid = wanted) AS epoch INTO mark;
     listed := source_columns(wanted, numbers, false);
     IF listed IS NOT NULL AND are_few_bytes(listed, format('(SELECT * FROM ONLY %s LIMIT %s) v', wanted::regclass, most + 1), wanted) THEN
-        EXECUTE format('SELECT coalesce(json_agg(json_build_array(%s)), ''[]'') FROM (SELECT * FROM ONLY %s LIMIT $1) v',
+        EXECUTE format('SELECT coalesce(json_agg(JSON_ARRAY(%s NULL ON NULL RETURNING json)), ''[]'') FROM (SELECT * FROM ONLY %s LIMIT $1) v',
                        listed, wanted::regclass) INTO found USING most + 1;
     END IF;
     RETURN convert_to(json_build_object('seen', mark.seen, 'epoch', mark.epoch, 'rows', found)::text, 'UTF8');
@@ -1031,7 +1105,7 @@ BEGIN
     PERFORM require_right(wanted, false);
     IF listed IS NOT NULL THEN
         EXECUTE format(
-            'SELECT coalesce((SELECT json_agg(json_build_array(%1$s)) FROM pg_journal.tail_%2$s v '
+            'SELECT coalesce((SELECT json_agg(JSON_ARRAY(%1$s NULL ON NULL RETURNING json)) FROM pg_journal.tail_%2$s v '
             'WHERE v.subsequent_version_number IS NULL AND NOT pg_visible_in_snapshot(v.writer, $1) '
             'AND v.writer IS DISTINCT FROM pg_current_xact_id_if_assigned()), ''[]'') '
             'FROM pg_journal.journals j WHERE j.relid = %2$s AND j.epoch = $2', listed, wanted)
@@ -1093,6 +1167,7 @@ SET extra_float_digits = 1
 SET datestyle = 'ISO'
 SET intervalstyle = 'postgres'
 SET timezone = 'UTC'
+SET bytea_output = 'hex'
 AS $$
 DECLARE
     reason text;
@@ -1137,7 +1212,7 @@ BEGIN
         ELSIF NOT are_few_bytes(transferred, format('(SELECT * FROM ONLY %s LIMIT %s) v', wanted::regclass, most + 1), wanted) THEN
             reason := 'more than 64 MB of values';
         ELSE
-            EXECUTE format('SELECT coalesce(json_agg(json_build_array(%s)), ''[]'') FROM (SELECT * FROM ONLY %s LIMIT $1) v',
+            EXECUTE format('SELECT coalesce(json_agg(JSON_ARRAY(%s NULL ON NULL RETURNING json)), ''[]'') FROM (SELECT * FROM ONLY %s LIMIT $1) v',
                            transferred, wanted::regclass) INTO found USING most + 1;
         END IF;
     END IF;

@@ -257,6 +257,7 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 SET array_nulls = on
 SET intervalstyle = 'postgres'
 SET extra_float_digits = 1
+SET xmloption = content
 AS $$
 DECLARE
     x record;
@@ -294,6 +295,7 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 SET array_nulls = on
 SET intervalstyle = 'postgres'
 SET extra_float_digits = 1
+SET xmloption = content
 AS $$
 DECLARE
     x record;

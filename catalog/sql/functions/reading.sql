@@ -66,8 +66,9 @@ CREATE OR REPLACE FUNCTION pg_journal.tail_query(wanted oid, tail oid, condition
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
-    SELECT (SELECT format('json_build_array(%s pg_journal.micros(v.version_number), '
-                          'pg_journal.micros(v.subsequent_version_number), v.row_identity)',
+    -- A function takes a hundred arguments at most, a table has more columns.
+    SELECT (SELECT format('JSON_ARRAY(%s pg_journal.micros(v.version_number), '
+                          'pg_journal.micros(v.subsequent_version_number), v.row_identity NULL ON NULL RETURNING json)',
                           string_agg(transfer_expression('v.c' || k.attnum, k.type_oid) || ', ', '' ORDER BY k.attnum))
               FROM columns k WHERE k.relid = wanted AND k.name <> ''),
            format('%s v%s', tail::regclass, condition)

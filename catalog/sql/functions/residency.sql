@@ -584,7 +584,7 @@ DECLARE
 BEGIN
     SELECT jj.schema_name, jj.table_name INTO j FROM journals jj WHERE jj.relid = wanted;
     EXECUTE format(
-        'SELECT json_agg(json_build_array(%s))::text FROM ONLY %I.%I t',
+        'SELECT json_agg(JSON_ARRAY(%s NULL ON NULL RETURNING json))::text FROM ONLY %I.%I t',
         (SELECT string_agg(transfer_expression(tail_expression(format('t.%I', k.name), k.type_oid),
                                                CASE WHEN is_built_in(base_type(k.type_oid)) THEN k.type_oid
                                                     ELSE 'text'::regtype END), ', ' ORDER BY k.attnum)
@@ -605,8 +605,8 @@ BEGIN
     EXECUTE format('SELECT coalesce(max(x.size), 0), coalesce(sum(x.size), 0) FROM (SELECT %s AS size '
                    'FROM pg_journal.tail_%s v) x', row_size(wanted, 'v'), wanted) INTO row_bytes, size_bytes;
     OPEN lines NO SCROLL FOR EXECUTE format(
-        $f$SELECT convert_to(concat_ws(',', %s micros(v.version_number),
-                  coalesce(micros(v.subsequent_version_number)::text, ''), coalesce(v.row_identity::text, ''))
+        $f$SELECT convert_to(array_to_string(ARRAY[%s micros(v.version_number)::text,
+                  coalesce(micros(v.subsequent_version_number)::text, ''), coalesce(v.row_identity::text, '')], ',')
                   || E'\n', 'UTF8') FROM pg_journal.tail_%s v$f$,
         (SELECT string_agg(csv_expression('v.c' || k.attnum,
                                           CASE WHEN is_built_in(base_type(k.type_oid)) THEN base_type(k.type_oid)

@@ -9,6 +9,7 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET array_nulls = on
 SET intervalstyle = 'postgres'
+SET xmloption = content
 AS $$
 DECLARE
     x record;
@@ -42,6 +43,8 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 SET array_nulls = on
 SET intervalstyle = 'postgres'
 SET extra_float_digits = 1
+SET bytea_output = 'hex'
+SET xmloption = content
 AS $$
 DECLARE
     j journals;

@@ -433,6 +433,8 @@ CREATE OR REPLACE FUNCTION pg_journal.capture(code text, wanted oid, inline_rows
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET extra_float_digits = 1
+SET intervalstyle = 'postgres'
+SET bytea_output = 'hex'
 AS $$
 DECLARE
     j journals;
@@ -527,6 +529,8 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 SET array_nulls = on
 SET intervalstyle = 'postgres'
 SET extra_float_digits = 1
+SET bytea_output = 'hex'
+SET xmloption = content
 AS $$
 DECLARE
     j journals;
@@ -740,6 +744,19 @@ BEGIN
     RETURN convert_to(coalesce(numbers, '{}')::text, 'UTF8');
 END $$;
 
+-- Refuse that another number of row versions goes out of a tail than was read of it for files.
+CREATE OR REPLACE FUNCTION pg_journal.require_taken(name text, tail_read bigint, taken bigint) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    IF taken <> tail_read THEN
+        RAISE EXCEPTION '% row versions of the tail of table "%" were read for its files, and % taken out of it',
+            tail_read, name, taken
+            USING ERRCODE = 'data_corrupted', DETAIL = 'Nothing has been changed.';
+    END IF;
+END $$;
+
 -- Swap segments after a flush or a compaction, and drop the part of the tail they now contain: as many row versions as were
 -- read of it for them.
 CREATE OR REPLACE FUNCTION pg_journal.replace(
@@ -782,11 +799,7 @@ BEGIN
           USING moment(tail_to_micros);
         GET DIAGNOSTICS cleared = ROW_COUNT;
     END IF;
-    IF cleared + captured <> tail_read THEN
-        RAISE EXCEPTION '% row versions of the tail of table "%" were read for its files, and % taken out of it',
-            tail_read, j.table_name, cleared + captured
-            USING ERRCODE = 'data_corrupted', DETAIL = 'Nothing has been changed.';
-    END IF;
+    PERFORM require_taken(j.table_name, tail_read, cleared + captured);
     numbers := add_segments(wanted, segment_list);
     UPDATE journals s
        SET epoch = epoch + 1, changes = changes + 1, tail_rows = tail_rows - cleared,
@@ -865,9 +878,11 @@ BEGIN
     RETURN convert_to(to_json(found::bigint[])::text, 'UTF8');
 END $$;
 
--- End all rows of a table: what there is becomes history. The segments given are the tail's row versions and the
--- tombstones of the rows that end.
-CREATE OR REPLACE FUNCTION pg_journal.truncate(code text, wanted oid, version_micros bigint, segment_list json) RETURNS bytea
+-- End all rows of a table: what there is becomes history. The segments given are the tail's row versions, as many as were read
+-- of it for them, and the tombstones of the rows that end.
+CREATE OR REPLACE FUNCTION pg_journal.truncate(
+    code text, wanted oid, version_micros bigint, segment_list json, tail_read bigint)
+RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
@@ -878,7 +893,7 @@ DECLARE
     -- Row versions of the tail, and tombstones of all rows.
     stored bigint;
 BEGIN
-    PERFORM authorize(code, 'truncate', wanted::text, version_micros::text, segment_list::text);
+    PERFORM authorize(code, 'truncate', wanted::text, version_micros::text, segment_list::text, tail_read::text);
     PERFORM require_right(wanted, true);
     PERFORM fold(wanted);
     j := locked(wanted);
@@ -900,6 +915,7 @@ BEGIN
     PERFORM note_commits(wanted, NULL, NULL);
     EXECUTE format('DELETE FROM %s', j.tail_relid::regclass);
     GET DIAGNOSTICS cleared = ROW_COUNT;
+    PERFORM require_taken(j.table_name, tail_read, cleared);
     stored := (SELECT coalesce(sum((e.value->>'row_count')::bigint), 0) FROM json_array_elements(segment_list) e);
     -- A table made in this transaction keeps its file.
     PERFORM forget_arrivals(wanted);

@@ -2,34 +2,34 @@
 
 Planning a job, packing its task and reporting its end take Spark several times as long as the task
 of a query of few rows. A result of one part that depends on no exchange needs none of it: a thread
-becomes a task (:mod:`.task_contexts`) and reads the part. Whoever waits for it can be told to stop
-although it goes on; it stops where Spark's tasks look whether they were killed.
+becomes a task (:mod:`.task_contexts`) and reads the part, a batch after the other: its rows may be
+larger than those they are made of. Whoever waits for it can be told to stop although it goes on; it
+stops where Spark's tasks look whether they were killed.
 """
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
+from contextlib import closing, suppress
 from queue import SimpleQueue
 from typing import Any, Final
 
+import pyarrow as pa
+
+from pgwire_gateway.spark.batch_stores import BatchStore
 from pgwire_gateway.spark.internals.process import DriverProcess
 from pgwire_gateway.spark.internals.task_contexts import TaskContexts
 
 logger = logging.getLogger(__name__)
 
-MAX_BYTES: Final = 64 << 20
-"""Results that turn out to be larger are left to a job, whose results Spark bounds."""
+Pack = Callable[[Any], Generator[pa.RecordBatch]]
+"""Makes batches of an iterator over rows, which is Scala's."""
 
 _FIRST_ATTEMPT: Final = 1 << 40
 """Numbers of task attempts tell tasks apart; those of jobs never come so far."""
 _EXCHANGE: Final = "+-"
 """Stands before what comes through an exchange where Spark tells what a result depends on."""
-
-
-class TooLargeError(Exception):
-    """A result is larger than what is computed without a job."""
 
 
 class StoppedError(Exception):
@@ -56,20 +56,21 @@ class DriverTasks:
         self._made = 0
         self._closed = False
 
-    def run(self, rdd: Any, properties: Any, group: str) -> list[bytes] | None:
-        """Return the Arrow batches of an RDD, as Spark has packed them; None where a job has to.
+    def run(self, rdd: Any, pack: Pack, properties: Any, group: str) -> BatchStore | None:
+        """Return the rows of an RDD, all of which are there; None where a job has to compute them.
 
         Once it has been run, no job can run this RDD any more: operators keep what they work with,
         which cannot be packed.
 
         Args:
-            rdd: A result.
+            rdd: The rows of a result.
+            pack: Makes batches of them.
             properties: Settings of its session, as the thread has them that would begin the job.
             group: The job group it belongs to.
 
         Raises:
             StoppedError: The group was cancelled.
-            TooLargeError: The result is larger than :data:`MAX_BYTES`.
+            GatewayError: 53100 or 58030 when storage fails.
             Py4JError: What the evaluation met.
         """
         if int(rdd.getNumPartitions()) != 1 or _EXCHANGE in str(rdd.toDebugString()):
@@ -77,7 +78,7 @@ class DriverTasks:
         worker = self._take()
         if worker is None:
             return None
-        return worker.begin(_Work(rdd, properties, group)).result()
+        return worker.begin(_Work(rdd, pack, properties, group)).result()
 
     @property
     def busy(self) -> int:
@@ -134,11 +135,12 @@ class DriverTasks:
 class _Work:
     """A result of one part to be computed, and who waits for it."""
 
-    def __init__(self, rdd: Any, properties: Any, group: str) -> None:
+    def __init__(self, rdd: Any, pack: Pack, properties: Any, group: str) -> None:
         self.rdd = rdd
+        self.pack = pack
         self.properties = properties
         self.group = group
-        self.batches: Future[list[bytes]] = Future()
+        self.batches: Future[BatchStore] = Future()
         self.context: Any = None
         """As which task it is computed, once it is."""
 
@@ -162,7 +164,7 @@ class _Worker:
         """What is computed now."""
         threading.Thread(target=self._run, name="driver task", daemon=True).start()
 
-    def begin(self, work: _Work) -> "Future[list[bytes]]":
+    def begin(self, work: _Work) -> "Future[BatchStore]":
         """Begin with a result."""
         self._work = work
         self._given.put(work)
@@ -190,12 +192,14 @@ class _Worker:
         work = self._given.get()
         if work is None:
             return False
-        batches: list[bytes] = []
+        batches = BatchStore()
         failure: Exception | None = None
         try:
-            batches = self._computed(work)
+            self._compute(work, batches)
         except Exception as error:  # noqa: BLE001 - raised where it is waited for
             failure = error
+            # The failure holds all that is here until it is collected as garbage.
+            batches.close()
         self._work = None
         # Who waited may begin the next at once.
         self._release(self)
@@ -206,19 +210,14 @@ class _Worker:
                 work.batches.set_exception(failure)
         return True
 
-    def _computed(self, work: _Work) -> list[bytes]:
+    def _compute(self, work: _Work, batches: BatchStore) -> None:
         with self._contexts.task(work.properties) as context:
             work.context = context
-            return [] if work.batches.done() else _read(work.rdd, context)
-
-
-def _read(rdd: Any, context: Any) -> list[bytes]:
-    found, size = [], 0
-    batches = rdd.iterator(rdd.partitions()[0], context)
-    while batches.hasNext():
-        batch = batches.next()
-        size += len(batch)
-        if size > MAX_BYTES:
-            raise TooLargeError
-        found.append(batch)
-    return found
+            if work.batches.done():
+                return
+            rows = work.rdd.iterator(work.rdd.partitions()[0], context)
+            with closing(work.pack(rows)) as packed:
+                for batch in packed:
+                    if work.batches.done():
+                        return
+                    batches.add(batch)

@@ -8,9 +8,8 @@ from typing import Any
 
 from pgwire_gateway.spark.internals.driver_tasks import DriverTasks
 from pgwire_gateway.spark.internals.process import DriverProcess
+from pgwire_gateway.spark.internals.task_contexts import single
 from pgwire_gateway.spark.settings import SparkSettings, driver_conf
-
-_KEPT_INDICES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,6 @@ class Machine:
         self.process = DriverProcess(driver_conf(settings), settings.java_home, directory)
         self.jvm = self.process.jvm
         self.local = threading.local()
-        self._indices: dict[int, Any] = {}
         self._schemas: dict[str, str] = {}
         try:
             self._sessions = self.jvm.org.apache.spark.sql.classic.SparkSession
@@ -44,6 +42,9 @@ class Machine:
             raise
         self.context = self.root.sparkContext()
         self.cores = int(self.context.defaultParallelism())
+        # Each part of the name of a class is looked for in the JVM: that is not for each query.
+        arrow = self.jvm.org.apache.spark.sql.execution.arrow
+        self.converters = single(arrow, "ArrowConverters")
         most = self.cores if settings.is_one_process else 0
         self.tasks = DriverTasks(self.process, self.context, most)
         if settings.is_local:
@@ -75,17 +76,6 @@ class Machine:
         for index, name in enumerate(names):
             array[index] = self.jvm.org.apache.spark.sql.functions.col(name)
         return array
-
-    def indices(self, count: int) -> Any:
-        """Return a Java array of the integers below a number; do not change it."""
-        found = self._indices.get(count)
-        if found is None:
-            found = self.process.gateway.new_array(self.jvm.int, count)
-            for index in range(1, count):
-                found[index] = index
-            if count < _KEPT_INDICES:
-                self._indices[count] = found
-        return found
 
     def schema(self, ddl: str) -> str:
         """Return columns as in CREATE TABLE in Spark's JSON."""

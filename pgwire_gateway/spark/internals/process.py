@@ -4,6 +4,7 @@ Only this module knows how the process is started. The JVM ends when its standar
 which the kernel does however the gateway ends.
 """
 
+import binascii
 import importlib.util
 import os
 import signal
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
+from py4j.protocol import BYTES_TYPE, register_output_converter
 
 from catalog.pg import sqlstate
 from pgwire_gateway.spark.errors import SparkError
@@ -29,6 +31,14 @@ _KILLED: Final = 1 << (signal.SIGKILL - 1)
 START_TIMEOUT_S = 120.0
 _POLL_S = 0.02
 _LOG_TAIL = 2000
+
+
+def _bytes(encoded: str, _: object) -> bytes:
+    """Return an array of bytes; Py4J's own way takes a number of Python's for each of them."""
+    return binascii.a2b_base64(encoded)
+
+
+register_output_converter(BYTES_TYPE, _bytes)
 
 
 class DriverProcess:

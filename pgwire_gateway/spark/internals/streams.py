@@ -2,7 +2,7 @@
 
 import socket
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from typing import Any, Final
@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from pgwire_gateway.spark.api import Delivery, Rows
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
-from pgwire_gateway.spark.internals.driver_tasks import TooLargeError
+from pgwire_gateway.spark.batch_stores import BatchStore
 from pgwire_gateway.spark.internals.large_parts import MOST, LargeParts, StoredParts, limited
 from pgwire_gateway.spark.internals.machine import Entered, Machine
+from pgwire_gateway.spark.internals.row_batches import RowBatches
 
 END_OF_PART: Final = -1
 _NEXT_PART: Final = struct.pack(">i", 1)
@@ -38,16 +39,16 @@ def rows(
     enter: Callable[[], None] | None,
 ) -> Rows:
     """Compute the rows of a Dataset, or begin with it; see `pgwire_gateway.spark.api.Frame`."""
-    schema = arrow_schema(str(frame.schema().json()))
+    structure = frame.schema()
+    schema = arrow_schema(str(structure.json()))
+    if delivery.collected:
+        packed = RowBatches(machine, structure, schema, delivery.batch_rows)
+        found = _all(machine, frame, packed, delivery, check)
+        return Collected(schema, found, found.close)
+
     rdd = _arrow_rdd(frame, delivery.batch_rows)
     if check is not None:
         check()
-    if delivery.collected:
-        batches = _few(machine, frame, rdd, schema, delivery) if delivery.is_small else None
-        if batches is None:
-            batches = collect(machine, rdd, schema)
-        return Collected(schema, batches)
-
     return _streamed(machine, frame, rdd, schema, delivery, enter)
 
 
@@ -98,40 +99,72 @@ class Collected:
 
     is_complete = True
 
-    def __init__(self, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        forget: Callable[[], None] | None = None,
+    ) -> None:
+        """Hand out batches.
+
+        Args:
+            schema: Their schema.
+            batches: The batches.
+            forget: Gives up those that have not been read.
+        """
         self.schema = schema
         self._batches = batches
+        self._forget = forget
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return iter(self._batches)
 
     def close(self) -> None:
-        """Do nothing: no job runs."""
+        """Forget what has not been read; no job runs."""
+        if self._forget is not None:
+            self._forget()
 
 
-def _few(
-    machine: Machine, frame: Any, rdd: Any, schema: pa.Schema, delivery: Delivery
-) -> list[pa.RecordBatch] | None:
-    """Return all batches of an RDD of Arrow batches, in order; None where nothing was computed."""
+def _all(
+    machine: Machine,
+    frame: Any,
+    packed: RowBatches,
+    delivery: Delivery,
+    check: Callable[[], None] | None,
+) -> BatchStore:
+    """Return all rows of a Dataset, in order."""
+    plan = frame.queryExecution().executedPlan()
+    rows = plan.execute()  # stages the result depends on are run
+    if check is not None:
+        check()
+    few = _few(machine, rows, packed) if delivery.is_small else None
+    if few is not None:
+        return few
+    # The driver holds them as operators have them, compressed, and no more than Spark lets it.
+    with closing(packed.pack(plan.executeCollectIterator().productElement(1))) as batches:
+        return _stored(batches, check)
+
+
+def _stored(batches: Iterable[pa.RecordBatch], check: Callable[[], None] | None) -> BatchStore:
+    """Return all batches; between them nothing but a check ends it: no job runs any more."""
+    found = BatchStore()
+    try:
+        for batch in batches:
+            if check is not None:
+                check()
+            found.add(batch)
+    except BaseException:
+        found.close()  # the failure may hold it for long
+        raise
+    return found
+
+
+def _few(machine: Machine, rdd: Any, packed: RowBatches) -> BatchStore | None:
+    """Return the rows of an RDD; None where nothing was computed."""
     entered: Entered | None = getattr(machine.local, "entered", None)
     if entered is None:
         return None
-    try:
-        found = machine.tasks.run(rdd, entered.properties, entered.group)
-    except TooLargeError:
-        # A relation of the same rows is planned anew.
-        again = _arrow_rdd(frame.alias("again"), delivery.batch_rows)
-        return collect(machine, again, schema)
-    return None if found is None else [_decoded(data, schema) for data in found]
-
-
-def collect(machine: Machine, rdd: Any, schema: pa.Schema) -> list[pa.RecordBatch]:
-    """Run the job of an RDD of Arrow batches and return all of them, in order."""
-    count = int(rdd.getNumPartitions())
-    if not count:
-        return []
-    parts = rdd.toJavaRDD().collectPartitions(machine.indices(count))
-    return [_decoded(data, schema) for part in parts for data in part]
+    return machine.tasks.run(rdd, packed.pack, entered.properties, entered.group)
 
 
 def begin(rdd: Any, schema: pa.Schema, count: int) -> list[pa.RecordBatch]:

@@ -55,7 +55,7 @@ class TaskContexts:
         environment = _Environment(process, context)
         memory = environment.part("memoryManager", f"{_SPARK}.memory.MemoryManager")
         self._memory = spark.memory.TaskMemoryManager(memory, attempt)
-        self._threads = _single(spark, "TaskContext")
+        self._threads = single(spark, "TaskContext")
         self._option = jvm.scala.Option
         self._none = jvm.scala.Option.empty()
         given = {
@@ -69,7 +69,7 @@ class TaskContexts:
             "metricsSystem": environment.part("metricsSystem", f"{_SPARK}.metrics.MetricsSystem"),
             "taskMetrics": spark.executor.TaskMetrics(),
             "cpus": Decimal(1),
-            "resources": _single(jvm.scala.collection.immutable, "Map").empty(),
+            "resources": single(jvm.scala.collection.immutable, "Map").empty(),
         }
         before = [given[name] for name in _PARAMETERS[:_PROPERTIES]]
         after = [given[name] for name in _PARAMETERS[_PROPERTIES + 1 :]]
@@ -155,6 +155,6 @@ def _array(process: DriverProcess, kind: str, values: list[Any]) -> Any:
     return array
 
 
-def _single(package: Any, name: str) -> Any:
+def single(package: Any, name: str) -> Any:
     """Return the one instance of an object of Scala's."""
     return getattr(getattr(package, f"{name}$"), "MODULE$")

@@ -31,6 +31,7 @@ from pgwire_gateway.messages import (
     StartupPacket,
     Sync,
     Terminate,
+    UntranslatableTextError,
 )
 
 MISPLACED = "invalid startup packet layout: expected terminator as last byte"
@@ -143,6 +144,21 @@ def test_text_that_is_not_utf8_is_told_apart_from_a_protocol_violation(raw, show
     with pytest.raises(InvalidTextError) as refusal:
         Query.decode(raw + b"\x00")
     assert str(refusal.value) == f'invalid byte sequence for encoding "UTF8": {shown}'
+
+
+def test_bytes_and_characters_without_equivalent_are_named_as_postgresql_does():
+    with pytest.raises(UntranslatableTextError) as refusal:
+        Query.decode(b"a\x81\x00", "cp1252")
+    assert str(refusal.value) == (
+        'character with byte sequence 0x81 in encoding "CP1252" has no equivalent in encoding'
+        ' "UTF8"'
+    )
+    with pytest.raises(UntranslatableTextError) as refusal:
+        Query("a€é").encode("cp1251")
+    assert str(refusal.value) == (
+        'character with byte sequence 0xc3 0xa9 in encoding "UTF8" has no equivalent in encoding'
+        ' "CP1251"'
+    )
 
 
 def test_invalid_text_in_startup_parameters_is_refused():

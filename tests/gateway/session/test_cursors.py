@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from catalog.errors import GatewayError
-from pgwire_gateway.session import cursors
 from pgwire_gateway.session.cursors import Cursor, CursorRows
 from pgwire_gateway.session.portals import Motion, PreparedStatement
+from pgwire_gateway.spark import batch_stores
 from rewrite.errors import UnsupportedError
 
 
@@ -96,13 +96,14 @@ def test_nothing_is_before_the_first_row():
 
 @pytest.mark.parametrize("most_bytes", [1 << 20, 20])
 def test_many_rows_are_kept_in_a_file(monkeypatch, most_bytes):
-    monkeypatch.setattr(cursors, "MOST_BYTES", most_bytes)
+    monkeypatch.setattr(batch_stores, "MOST_BYTES", most_bytes)
     closed = []
     rows = CursorRows(batches([4] * 10), lambda: closed.append(True))
     assert numbers(rows.take(2)) == [0, 1]
     rows.keep()
     assert rows.is_kept
-    assert (rows._file is None) == (most_bytes > 20)
+    assert rows._kept is not None
+    assert rows._kept.is_filed == (most_bytes <= 20)
     assert numbers(rows.take(3)) == [2, 3, 4]
     assert numbers(rows.take(None)) == list(range(5, 40))
     assert closed

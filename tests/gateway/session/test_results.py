@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from itertools import accumulate
 from tempfile import TemporaryFile
 from typing import IO
 
@@ -10,6 +11,8 @@ import pytest
 
 from catalog.connection import tuple_stores
 from catalog.errors import GatewayError
+from pgwire_gateway.messages.row_data import encode_data_rows
+from pgwire_gateway.session import results
 from pgwire_gateway.session.results import CatalogRows, SparkRows
 from pgwire_gateway.wire_types.row_encoder import ResultColumn, RowEncoder
 
@@ -94,6 +97,42 @@ def test_rows_that_wait_for_the_client_are_the_same_in_memory_and_in_a_file(
     whole = list(CatalogRows(rows, [23, 25, 25, 25], [0] * 4).take(0))
     assert sum(count for _, count in (*first, *rest)) == 100
     assert b"".join(bytes(data) for data, _ in (*first, *rest)) == bytes(whole[0][0])
+
+
+@pytest.mark.parametrize(
+    ("codes", "encoding"), [([0, 0], "UTF8"), ([0, 1], "UTF8"), ([0, 0], "LATIN1")]
+)
+def test_runs_of_long_rows_are_short(
+    monkeypatch: pytest.MonkeyPatch, codes: list[int], encoding: str
+) -> None:
+    monkeypatch.setattr(results, "RUN_BYTES", 10_000)
+    lengths = [4000] * 7 + [30_000] * 2 + [10] * 1200 + [0]
+    pulled = 0
+
+    def fetched() -> Iterator[list[bytes | None]]:
+        nonlocal pulled
+        for pulled, length in enumerate(lengths, 1):  # noqa: B007 - told outside
+            yield [b"x" * length, None]
+
+    rows = CatalogRows(fetched(), [25, 23], codes)
+    rows.encode_in(encoding)
+    ends, counts, texts = [], [], []
+    for data, count in rows.take(0):
+        ends.append(pulled)
+        counts.append(count)
+        texts.append(bytes(data))
+    assert counts[:5] == [3, 3, 2, 1, 417 if codes == [0, 0] and encoding == "UTF8" else 500]
+    assert max(counts) <= results.RUN_ROWS
+    assert ends == list(accumulate(counts))
+    assert sum(counts) == len(lengths)
+    assert b"".join(texts) == encode_data_rows([b"x" * length, None] for length in lengths)
+
+
+def test_a_limit_ends_among_long_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "RUN_BYTES", 10_000)
+    rows = CatalogRows([[b"x" * 4000]] * 10, [25], [0])
+    taken = [[count for _, count in rows.take(limit)] for limit in (4, 0, 0)]
+    assert taken == [[3, 1], [3, 3], []]
 
 
 def test_rows_that_nobody_asks_for_leave_no_file_open(monkeypatch: pytest.MonkeyPatch) -> None:

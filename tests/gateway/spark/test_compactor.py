@@ -52,6 +52,12 @@ def test_few_rows_are_compacted_without_a_job(journal: Journal) -> None:
     assert (scheduler.numTotalJobs() > before) is (compactor.MAX_BYTES == 0)
 
 
+@pytest.mark.parametrize("key_type", [23, 1700])
+def test_nothing_ends_where_nothing_is(journal: Journal, key_type: int) -> None:
+    journal.columns = (Column(1, "id", key_type, -1, True, "id"), NAME)
+    assert journal.compactor().end(journal.snapshot(), None, 77, RunningStatement()) == ()
+
+
 @pytest.mark.parametrize("left", [0, 1 << 20])
 def test_rows_of_many_bytes_are_not_held(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, left: int

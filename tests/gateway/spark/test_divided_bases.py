@@ -3,7 +3,6 @@
 import hashlib
 import itertools
 import math
-import os
 import random
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -194,8 +193,7 @@ def test_many_small_files_are_read_as_one(journal: Journal, monkeypatch):
     expected = {n: (name, 5) for n, name in rows} | {n: rest for n, *rest in map(list, added)}
     expected |= {7: ("n3", None), 100: (None, None)}
     assert found == {key: tuple(value) for key, value in expected.items()}
-    staging = Path(journal.relations.warehouse.root, "1", str(journal.relid), "_staging")
-    assert list(staging.iterdir()) == []
+    assert not journal.staged()
 
 
 def test_only_partitions_that_changed_are_written_anew(journal: Journal):
@@ -467,8 +465,11 @@ def test_files_nobody_knows_are_found_in_partitions_too(journal: Journal):
     journal.write(journal.rows((1, "a-b"), (2, "c"), version=10), kind=SegmentKind.BASE)
     warehouse = journal.relations.warehouse
     one, other = base(journal)
-    os.utime(warehouse.absolute(other.path), (0, 0))
-    assert warehouse.abandoned({one.path}, 0, shared=False) == [other.path]
+    assert journal.relid not in warehouse.unclaimed(1).values()
+    warehouse.staging.settle([other.path])
+    assert {p for p, relid in warehouse.unclaimed(1).items() if relid == journal.relid} == {
+        other.path
+    }
     warehouse.remove(other.path)
     left = Path(warehouse.root, "1", str(journal.relid))
     assert [d.name for d in left.glob("*=*")] == [Path(one.path).parent.name]

@@ -4,14 +4,17 @@ import gc
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from typing import ClassVar
+from tempfile import TemporaryFile
+from typing import IO, ClassVar
 
+import pyarrow as pa
 import pytest
 
+from pgwire_gateway.spark import batch_stores
 from pgwire_gateway.spark.internals import driver_tasks
-from pgwire_gateway.spark.internals.driver_tasks import DriverTasks, StoppedError, TooLargeError
+from pgwire_gateway.spark.internals.driver_tasks import DriverTasks, StoppedError
 from tests.support.waiting import PATIENCE_S, wait_until
 
 
@@ -49,13 +52,12 @@ class Batches:
         self._left = batches
         self._context = context
 
-    def hasNext(self) -> bool:  # noqa: N802 - Scala's name
+    def packed(self) -> Generator[pa.RecordBatch]:
+        """Yield them."""
         if self._context is not None:
             assert self._context.interrupted.wait(PATIENCE_S)
-        return bool(self._left)
-
-    def next(self) -> bytes:
-        return self._left.pop(0)
+        for value in self._left:
+            yield pa.record_batch({"v": [value]})
 
 
 class Result:
@@ -98,6 +100,12 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[DriverTasks]:
     assert wait_until(lambda: not alive())
 
 
+def run(tasks: DriverTasks, result: Result, group: str) -> list[bytes] | None:
+    """Return the values of a result."""
+    found = tasks.run(result, Batches.packed, None, group)
+    return None if found is None else [batch["v"][0].as_py() for batch in found]
+
+
 others: set[threading.Thread] = set()
 """Threads that were there before."""
 
@@ -112,20 +120,20 @@ def waiting(tasks: DriverTasks, result: Result, group: str) -> tuple[threading.T
     """Begin to wait for a result; return who waits, and what comes of it."""
     outcomes: list[object] = []
 
-    def run() -> None:
+    def wait() -> None:
         try:
-            outcomes.append(tasks.run(result, None, group))
+            outcomes.append(run(tasks, result, group))
         except StoppedError:
             outcomes.append("stopped")
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=wait)
     thread.start()
     return thread, outcomes
 
 
 def test_batches_come_in_order(tasks: DriverTasks):
     for _ in range(3):
-        assert tasks.run(Result(b"a", b"b"), None, "g") == [b"a", b"b"]
+        assert run(tasks, Result(b"a", b"b"), "g") == [b"a", b"b"]
     assert tasks.busy == 0
     assert len(alive()) == 1
 
@@ -167,20 +175,20 @@ def test_a_task_is_told_to_stop_with_who_waits(tasks: DriverTasks):
 def test_when_all_are_busy_nobody_does_it(tasks: DriverTasks):
     threads = [waiting(tasks, Result(endless=True), "g")[0] for _ in range(2)]
     assert wait_until(lambda: len(Contexts.made) == 2)
-    assert tasks.run(Result(b"a"), None, "more") is None
+    assert run(tasks, Result(b"a"), "more") is None
     tasks.cancel("g")
     for thread in threads:
         thread.join(PATIENCE_S)
     assert wait_until(lambda: tasks.busy == 0)
-    assert tasks.run(Result(b"a"), None, "more") == [b"a"]
+    assert run(tasks, Result(b"a"), "more") == [b"a"]
 
 
 def test_threads_end_when_they_have_nothing_to_do(tasks: DriverTasks):
-    assert tasks.run(Result(), None, "g") == []
+    assert run(tasks, Result(), "g") == []
     thread, _ = waiting(tasks, Result(endless=True), "g")
     assert wait_until(lambda: len(Contexts.made) == 2)
     tasks.close()
-    assert tasks.run(Result(b"a"), None, "more") is None
+    assert run(tasks, Result(b"a"), "more") is None
     tasks.cancel("g")
     thread.join(PATIENCE_S)
     assert wait_until(lambda: not alive())
@@ -189,7 +197,7 @@ def test_threads_end_when_they_have_nothing_to_do(tasks: DriverTasks):
 def test_nothing_is_kept_of_a_result(tasks: DriverTasks):
     result = Result(b"a")
     kept = weakref.ref(result)
-    assert tasks.run(result, None, "g") == [b"a"]
+    assert run(tasks, result, "g") == [b"a"]
     del result
 
     def is_gone() -> bool:
@@ -199,9 +207,78 @@ def test_nothing_is_kept_of_a_result(tasks: DriverTasks):
     assert wait_until(is_gone)
 
 
-def test_larger_results_are_left(tasks: DriverTasks, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(driver_tasks, "MAX_BYTES", 2)
-    assert tasks.run(Result(b"a", b"b"), None, "g") == [b"a", b"b"]
-    with pytest.raises(TooLargeError):
-        tasks.run(Result(b"a", b"b", b"c"), None, "g")
-    assert tasks.run(Result(b"a"), None, "g") == [b"a"]
+class Endless:
+    """A result whose batches have no end; it tells how many have been made."""
+
+    made = 0
+
+    def getNumPartitions(self) -> int:  # noqa: N802 - Spark's name
+        return 1
+
+    def toDebugString(self) -> str:  # noqa: N802 - Spark's name
+        return "(1) Endless"
+
+    def partitions(self) -> list[None]:
+        return [None]
+
+    def iterator(self, *_: object) -> "Endless":
+        return self
+
+    def packed(self) -> Generator[pa.RecordBatch]:
+        while True:
+            self.made += 1
+            yield pa.record_batch({"v": [b"a" * 1000]})
+
+
+def test_larger_results_are_in_a_file(tasks: DriverTasks, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(batch_stores, "MOST_BYTES", 40)
+    expected = [bytes([number]) * 30 for number in range(9)]
+    found = tasks.run(Result(*expected), Batches.packed, None, "g")
+    assert found is not None
+    assert found.is_filed
+    assert [batch["v"][0].as_py() for batch in found] == expected
+    assert run(tasks, Result(b"a"), "g") == [b"a"]
+
+
+def test_a_task_ends_between_two_batches(tasks: DriverTasks):
+    result, told = Endless(), []
+
+    def wait() -> None:
+        with pytest.raises(StoppedError):
+            tasks.run(result, Endless.packed, None, "g")
+        told.append("stopped")
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert wait_until(lambda: result.made > 3)
+    tasks.cancel("g")
+    thread.join(PATIENCE_S)
+    assert told == ["stopped"]
+    assert wait_until(lambda: tasks.busy == 0)
+
+
+class Broken(Result):
+    """A result whose last rows cannot be computed."""
+
+    def packed(self) -> Generator[pa.RecordBatch]:
+        yield pa.record_batch({"v": [b"a" * 1000]})
+        raise ZeroDivisionError
+
+    def iterator(self, *_: object) -> "Broken":  # type: ignore[override]
+        return self
+
+
+def test_the_file_of_a_result_that_fails_is_given_up_at_once(
+    tasks: DriverTasks, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(batch_stores, "MOST_BYTES", 40)
+    made: list[IO[bytes]] = []
+
+    def noted() -> IO[bytes]:
+        made.append(TemporaryFile())  # noqa: SIM115 - closed by its writers
+        return made[-1]
+
+    monkeypatch.setattr(batch_stores, "TemporaryFile", noted)
+    with pytest.raises(ZeroDivisionError):
+        tasks.run(Broken(), Broken.packed, None, "g")
+    assert [file.closed for file in made] == [True]

@@ -7,14 +7,16 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from py4j.clientserver import ClientServerConnection
 
 from catalog.errors import GatewayError
-from pgwire_gateway.spark.api import Delivery, Reading, Session
+from pgwire_gateway.spark import batch_stores
+from pgwire_gateway.spark.api import Delivery, Reading, Rows, Session
 from pgwire_gateway.spark.engine import SessionKind, SparkEngine
 from pgwire_gateway.spark.executor import failures
-from pgwire_gateway.spark.internals import driver_tasks, task_contexts
+from pgwire_gateway.spark.internals import driver_tasks, row_batches, task_contexts
 from pgwire_gateway.spark.internals.driver import JvmDriver
-from pgwire_gateway.spark.internals.task_contexts import _single
+from pgwire_gateway.spark.internals.task_contexts import single
 from pgwire_gateway.spark.statements import RunningStatement
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -48,12 +50,17 @@ class Query:
         self.statement = RunningStatement()
         self.group = self.statement.begin(self.session.driver)
 
-    def rows(self, sql: str) -> list[tuple[object, ...]]:
-        """Return its rows."""
+    def batches(self, sql: str, delivery: Delivery) -> Rows:
+        """Return its rows as they come."""
         with failures(self.engine, self.session.driver, self.statement):
             self.session.enter(self.group)
-            rows = self.session.query(sql).rows(SMALL, check=self.statement.check)
+            rows = self.session.query(sql).rows(delivery, check=self.statement.check)
         self.statement.end(self.group)
+        return rows
+
+    def rows(self, sql: str) -> list[tuple[object, ...]]:
+        """Return its rows."""
+        rows = self.batches(sql, SMALL)
         return [tuple(row.values()) for batch in rows for row in batch.to_pylist()]
 
     def jobs(self) -> int:
@@ -184,17 +191,70 @@ def test_settings_are_those_of_the_session(engine: SparkEngine):
         f"SELECT k, sort_array(collect_list(id)) FROM {ONE} GROUP BY k ORDER BY k",
     ],
 )
-def test_larger_results_take_a_job(
+def test_larger_results_are_in_a_file(
     engine: SparkEngine, driver: JvmDriver, monkeypatch: pytest.MonkeyPatch, sql: str
 ):
     expected = Query(engine).rows(sql)
-    monkeypatch.setattr(driver_tasks, "MAX_BYTES", 1000)
+    monkeypatch.setattr(batch_stores, "MOST_BYTES", 1000)
+    monkeypatch.setattr(row_batches, "MOST_BYTES", 400)
     query = Query(engine)
     assert query.rows(sql) == expected
-    assert query.jobs() == 1
-    # The task has been completed all the same.
-    allocator = _single(driver.machine.jvm.org.apache.spark.sql.util, "ArrowUtils").rootAllocator()
-    assert allocator.getAllocatedMemory() == 0
+    assert query.jobs() == 0
+    assert allocated(driver) == 0
+
+
+def allocated(driver: JvmDriver) -> int:
+    """Return how much batches take up that have not been given up."""
+    utils = single(driver.machine.jvm.org.apache.spark.sql.util, "ArrowUtils")
+    return int(utils.rootAllocator().getAllocatedMemory())
+
+
+WIDTH = 45_000
+WIDE = f"repeat(chr(CAST(97 + id % 26 AS INT)), {WIDTH})"
+"""A value far larger than what it is made of."""
+
+
+@pytest.mark.parametrize(
+    ("sql", "jobs"),
+    [
+        (f"SELECT id, {WIDE} AS v FROM range(0, 500, 1, 1)", 0),
+        (f"SELECT id, {WIDE} AS v FROM (SELECT id FROM {ONE} ORDER BY id LIMIT 500)", 0),
+        (f"SELECT id, {WIDE} AS v FROM range(0, 500, 1, 3)", 1),
+        (f"SELECT id, {WIDE} AS v FROM range(0, 500, 1, 3) ORDER BY id", 1),
+    ],
+)
+def test_wide_rows_come_in_batches_of_bounded_size(
+    engine: SparkEngine, driver: JvmDriver, sql: str, jobs: int
+):
+    query = Query(engine)
+    rows = query.batches(sql, Delivery(50_000, is_small=True))
+    seen, sizes = 0, []
+    for batch in rows:
+        sizes.append(batch.nbytes)
+        assert batch["id"].to_pylist() == list(range(seen, seen + batch.num_rows))
+        for number, value in zip(batch["id"].to_pylist(), batch["v"].to_pylist(), strict=True):
+            assert value == chr(97 + number % 26) * WIDTH
+        seen += batch.num_rows
+    assert seen == 500
+    assert max(sizes) < row_batches.MOST_BYTES + 2 * WIDTH
+    assert len(sizes) >= 500 * WIDTH // (row_batches.MOST_BYTES + WIDTH)
+    assert query.jobs() == jobs
+    assert allocated(driver) == 0
+
+
+def test_a_batch_has_one_row_at_least(query: Query):
+    width = 2 * row_batches.MOST_BYTES
+    sql = f"SELECT id, repeat('x', {width}) AS v FROM range(0, 3, 1, 1)"
+    batches = list(query.batches(sql, SMALL))
+    assert [batch.num_rows for batch in batches] == [1, 1, 1]
+    assert {value for batch in batches for value in batch["v"].to_pylist()} == {"x" * width}
+
+
+def test_bytes_of_the_jvm_are_what_they_were(driver: JvmDriver):
+    expected = bytes(range(256)) * 5
+    found = driver.machine.jvm.java.nio.ByteBuffer.wrap(expected).array()
+    assert type(found) is bytes
+    assert found == expected
 
 
 def test_a_cancelled_statement_ends(driver: JvmDriver, begun, query: Query):
@@ -254,3 +314,48 @@ def test_scans_copy_no_defaults(engine: SparkEngine, driver: JvmDriver, tmp_path
         frame = session.read(Reading("parquet", (f"file://{tmp_path}/a.parquet",), ddl="i BIGINT"))
         assert frame.count() == 10
     assert driver.machine.context.hadoopConfiguration().size() < 50
+
+
+def test_what_nobody_reads_is_forgotten(query: Query, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(batch_stores, "MOST_BYTES", 1000)
+    rows = query.batches(f"SELECT id FROM {ONE} ORDER BY id", SMALL)
+    assert next(iter(rows)).num_rows == 100
+    rows.close()
+    assert list(rows) == []
+
+
+def test_a_result_whose_job_is_over_can_be_cancelled(
+    engine: SparkEngine, query: Query, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(row_batches, "MOST_BYTES", 400)
+    taken = []
+    add = batch_stores.BatchStore.add
+
+    def cancelling(store: batch_stores.BatchStore, batch: pa.RecordBatch) -> None:
+        taken.append(batch.num_rows)
+        query.statement.cancel()
+        add(store, batch)
+
+    monkeypatch.setattr(batch_stores.BatchStore, "add", cancelling)
+    with pytest.raises(GatewayError) as caught:
+        query.rows("SELECT id FROM range(0, 1000, 1, 3)")
+    assert caught.value.sqlstate == "57014"
+    assert len(taken) == 1
+
+
+def test_a_query_looks_for_no_class(
+    query: Query, driver: JvmDriver, monkeypatch: pytest.MonkeyPatch
+):
+    sql = f"SELECT id FROM {ONE} LIMIT 10"
+    query.rows(sql)
+    sent: list[str] = []
+    send = ClientServerConnection.send_command
+
+    def noted(connection: ClientServerConnection, command: str) -> str:
+        sent.append(command)
+        return str(send(connection, command))
+
+    monkeypatch.setattr(ClientServerConnection, "send_command", noted)
+    assert len(query.rows(sql)) == 10
+    assert sent
+    assert [command for command in sent if command.startswith("r\nu\n")] == []

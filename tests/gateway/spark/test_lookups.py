@@ -1,6 +1,8 @@
 """Lookups of keys: the versions that a scan of all segments would find, however they lie."""
 
 import random
+import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import pyarrow as pa
@@ -12,8 +14,11 @@ from pgwire_gateway.spark import sorting
 from pgwire_gateway.spark.decoded_groups import DecodedGroups
 from pgwire_gateway.spark.executor import RunningStatement
 from pgwire_gateway.spark.lookups import MOST_SEGMENTS, Key, Lookups
+from pgwire_gateway.spark.scans import file_scan
+from pgwire_gateway.spark.settings import SessionKind
 from pgwire_gateway.wire_types.registry import INTERVAL_TYPE
 from pgwire_gateway.wire_types.versions import storage_schema
+from rewrite.results import Scan, Source, SourcePart
 from tests.support.fix_spark import ID, NAME, TIMESTAMP, Journal
 
 pytestmark = pytest.mark.spark
@@ -165,6 +170,32 @@ def test_a_missing_file_is_an_error(journal: Journal) -> None:
     with pytest.raises(GatewayError) as caught:
         versions(journal, (1,))
     assert caught.value.sqlstate == "58P01"
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut off"])
+@pytest.mark.parametrize("reader", ["a lookup", "a scan", "Spark"])
+def test_a_segment_that_is_not_whole_is_an_error(
+    journal: Journal, damage: str, reader: str
+) -> None:
+    segment = journal.write(journal.rows((1, "a"), (2, "b")), kind=SegmentKind.BASE)
+    assert segment is not None
+    relations = journal.relations
+    (file,) = relations.warehouse.own_files(segment)
+    if damage == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:-1])
+    source = Source(journal.relid, SourcePart.BASE, "global_temp.base")
+    relation = journal.relation(source, journal.snapshot())
+    small = journal.engine.sessions().small
+    read: Callable[[], object] = {
+        "a lookup": lambda: versions(journal, (1,)),
+        "a scan": lambda: file_scan(Scan(source, {"o1": "c1"}), relation, relations.warehouse, 9),
+        "Spark": lambda: relations.lease([relation], small, SessionKind.SMALL).__enter__(),
+    }[reader]
+    with pytest.raises(GatewayError, match=re.escape(segment.path)) as caught:
+        read()
+    assert caught.value.sqlstate == "XX001"
 
 
 def test_bounds_of_segments_spare_their_files(journal: Journal) -> None:

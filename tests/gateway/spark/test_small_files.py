@@ -366,7 +366,9 @@ def test_a_cancelled_flush_leaves_nothing(journal: Journal) -> None:
     statement.cancel()
     with pytest.raises(QueryCanceledError):
         journal.compactor().flush(journal.snapshot(), tail, statement)
-    assert not list(Path(journal.engine.settings.warehouse).glob(f"{journal.relid}/**/*.parquet"))
+    assert not list(
+        Path(journal.engine.settings.warehouse).glob(f"{journal.table.location}/**/*.parquet")
+    )
 
 
 def test_a_failure_of_storage_is_told(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,7 +380,7 @@ def test_a_failure_of_storage_is_told(journal: Journal, monkeypatch: pytest.Monk
     with pytest.raises(GatewayError) as caught:
         journal.compactor().flush(journal.snapshot(), tail, RunningStatement())
     assert caught.value.sqlstate == "53100"
-    assert not list(Path(journal.engine.settings.warehouse).glob(f"{journal.relid}/_staging/*"))
+    assert not journal.staged()
 
 
 @pytest.mark.parametrize(

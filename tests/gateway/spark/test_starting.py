@@ -3,6 +3,7 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,9 +11,13 @@ import pytest
 from pgwire_gateway.spark import engine as engines
 from pgwire_gateway.spark.engine import SparkEngine
 from pgwire_gateway.spark.errors import QueryCanceledError, SparkError
+from pgwire_gateway.spark.settings import SparkSettings
 from pgwire_gateway.spark.statements import RunningStatement
 
 PATIENCE_S = 30.0
+
+SETTINGS = SparkSettings("no warehouse", Path("no directory"))
+"""Of drivers that are none."""
 
 
 class Driver:
@@ -56,7 +61,7 @@ def starts(monkeypatch):
 
 
 def test_who_waits_for_spark_is_cancelled(starts):
-    engine, statement = SparkEngine(None), RunningStatement()
+    engine, statement = SparkEngine(SETTINGS), RunningStatement()
     with ThreadPoolExecutor() as others:
         waiting = others.submit(engine.sessions, statement.check)
         patient = others.submit(engine.sessions)
@@ -75,7 +80,7 @@ def test_who_waits_for_spark_is_cancelled(starts):
 
 def test_a_lost_driver_is_started_again_by_one(starts):
     starts.may_go_on.set()
-    engine = SparkEngine(None)
+    engine = SparkEngine(SETTINGS)
     engine.start()
     engine.driver.kill()
     with ThreadPoolExecutor(8) as others:
@@ -86,7 +91,7 @@ def test_a_lost_driver_is_started_again_by_one(starts):
 def test_who_waits_is_told_why_spark_does_not_start_and_the_next_tries_again(starts):
     starts.may_go_on.set()
     starts.failure = SparkError("could not start Spark")
-    engine = SparkEngine(None)
+    engine = SparkEngine(SETTINGS)
     with pytest.raises(SparkError, match="could not start"):
         engine.sessions()
     starts.failure = None
@@ -94,7 +99,7 @@ def test_who_waits_is_told_why_spark_does_not_start_and_the_next_tries_again(sta
 
 
 def test_one_that_is_being_started_is_stopped(starts):
-    engine = SparkEngine(None)
+    engine = SparkEngine(SETTINGS)
     with ThreadPoolExecutor() as others:
         waiting = others.submit(engine.sessions)
         assert starts.begun.acquire(timeout=PATIENCE_S)

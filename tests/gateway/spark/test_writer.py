@@ -33,8 +33,9 @@ def files(journal: Journal, path: str) -> list[Path]:
 
 
 def leftovers(journal: Journal) -> list[Path]:
-    root = Path(journal.engine.settings.warehouse) / journal.table.location
-    return [path for path in root.rglob("*") if path.is_file()]
+    table = Path(journal.engine.settings.warehouse) / journal.table.location
+    places = (table, *journal.staged())
+    return [path for place in places for path in place.rglob("*") if path.is_file()]
 
 
 def test_rows_are_sorted_by_key_and_described(journal: Journal) -> None:
@@ -153,7 +154,8 @@ def test_a_damaged_file_is_an_error_of_the_reader(journal: Journal) -> None:
     segment = journal.write(journal.rows((1, "a")))
     assert segment is not None
     for file in files(journal, segment.path):
-        file.write_bytes(b"PAR1 this is no data PAR1")
+        # As many bytes as there were: else it is known before they are read.
+        file.write_bytes(b"PAR1 this is no data PAR1".ljust(file.stat().st_size))
     with pytest.raises(GatewayError) as caught:
         journal.fetch("SELECT t.c1 FROM $ AS t")
     assert caught.value.sqlstate == "58030"

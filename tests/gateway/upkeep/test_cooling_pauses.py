@@ -99,7 +99,7 @@ def writers(monkeypatch: pytest.MonkeyPatch) -> Writers:
     monkeypatch.setattr(hot_tables, "Work", Work)
     monkeypatch.setattr(resident_upkeep, "cool", found.cool)
     monkeypatch.setattr(resident_upkeep, "overheat", lambda *_: None)
-    monkeypatch.setattr(resident_upkeep, "differing_keys", lambda *_: 0)
+    monkeypatch.setattr(resident_upkeep, "differing_keys", lambda *_: [])
     monkeypatch.setattr(candidates, "wait_at_most", found.wait_at_most)
     monkeypatch.setattr(time, "monotonic", lambda: found.now_s)
     return found
@@ -109,7 +109,8 @@ def writers(monkeypatch: pytest.MonkeyPatch) -> Writers:
 def upkeep(writers: Writers) -> HotTables:
     thawing = SimpleNamespace(note_cold=writers.cold.append)
     catalog = SimpleNamespace(thawing=lambda _: thawing)
-    return HotTables("d", CONFIG, cast("Any", catalog), lambda *_: None)
+    filed = cast("Any", SimpleNamespace(differing=lambda *_: []))
+    return HotTables("d", CONFIG, cast("Any", catalog), filed, lambda *_: None)
 
 
 def test_pauses_double_up_to_a_bound(writers: Writers, upkeep: HotTables) -> None:
@@ -165,13 +166,13 @@ def test_no_row_goes_cold_that_could_not_be_compared(
     table = HotTable(RELID, 0, 0, 0.0, CONFIG.hot_rows + 1, None, None)
     lanes = Lanes("d", cast("Any", Session), FileReaders(), Room(), 0.0)
 
-    def fail(*_: object) -> int:
+    def fail(*_: object) -> list[object]:
         raise GatewayError("canceling statement due to statement timeout", sqlstate="57014")
 
     monkeypatch.setattr(resident_upkeep, "differing_keys", fail)
     monkeypatch.setattr(resident_upkeep, "hot_tables", lambda _: [table])
     upkeep.visit(lanes)
     assert writers.attempts_s == []
-    monkeypatch.setattr(resident_upkeep, "differing_keys", lambda *_: 0)
+    monkeypatch.setattr(resident_upkeep, "differing_keys", lambda *_: [])
     upkeep.visit(lanes)
     assert writers.attempts_s == [writers.now_s]

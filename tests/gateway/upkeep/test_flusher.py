@@ -66,7 +66,8 @@ class Databases:
 
 @contextmanager
 def upkeep(databases: Databases) -> Iterator[Flusher]:
-    running = Flusher(cast("Any", databases), cast("Any", None), Config(), cast("Any", None))
+    nothing = cast("Any", None)
+    running = Flusher(cast("Any", databases), nothing, Config(), nothing, nothing)
     databases.flusher = running
     try:
         yield running

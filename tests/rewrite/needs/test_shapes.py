@@ -246,7 +246,7 @@ READS = [
     ("select v, count(*) from t where k < 9 group by v having v > 3", ["t: (k < 9)"]),
     # LIMIT tells how many rows are enough, where nothing else tells which.
     ("select from t where v > 3 limit $1", ["t: $1 of (v > 3)"]),
-    ("select from t where 1 = 1 and v > 3 limit 2", ["t: int8(2) of (v > 3)"]),
+    ("select from t where 1 = 1 and v > 3 limit 2", ["t: int8(2) of (1 = 1) (v > 3)"]),
     ("select from t where v > 3 limit all", ["t: (v > 3)"]),
     # A query that locks rows in turn tells by that how far it has got.
     ("select from t where v > 3 limit 2 for share", ["t: the first by () of (v > 3)"]),

@@ -7,6 +7,7 @@ import pytest
 from rewrite.results import SourcePart
 from tests.rewrite.query.test_statements import FILES, cases
 from tests.support.rewrite_oracle import Oracle
+from tests.support.sampling import each
 from tests.support.statements import Statement
 
 pytestmark = [pytest.mark.catalog, pytest.mark.spark, pytest.mark.slow]
@@ -31,21 +32,9 @@ def _tables(oracle: Oracle) -> Iterator[None]:
     oracle.parts.clear()
 
 
-def sample(parameters: list[object], *, step: int) -> list[object]:
-    """Leave to ``make integration`` all but each ``step``-th."""
-    return [
-        pytest.param(
-            *parameter.values,
-            id=parameter.id,
-            marks=[pytest.mark.exhaustive] if number % step else (),
-        )
-        for number, parameter in enumerate(parameters)
-    ]
-
-
 # Over tables that are not divided, test_statements runs all of them every time.
 @pytest.mark.parametrize(
-    "statement", [*cases("joins"), *sample(cases("sublinks", "set_operations"), step=3)]
+    "statement", [*cases("joins"), *each(3, cases("sublinks", "set_operations"))]
 )
 def test_query(oracle: Oracle, statement: Statement) -> None:
     oracle.check(statement.sql, ordered=statement.directive("ordered") is not None)
