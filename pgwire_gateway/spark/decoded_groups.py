@@ -15,8 +15,8 @@ import pyarrow as pa
 MOST_BYTES: Final = 128 << 20
 """Bytes of all groups that are kept."""
 
-MOST_PLACES: Final = 64
-"""Groups of which it is remembered that they were asked for: about as many as may be kept.
+MOST_PLACES: Final = 256
+"""Groups of which it is remembered that they were asked for: more than those that may be kept.
 
 What is asked for more seldom would be gone before it is asked for again.
 """

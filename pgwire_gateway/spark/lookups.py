@@ -7,13 +7,14 @@ then all keys of such a row group are looked at.
 """
 
 import threading
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,8 +34,11 @@ from pgwire_gateway.wire_types.plain_keys import plain
 from pgwire_gateway.wire_types.tails import indices_of_keys, of_key
 from pgwire_gateway.wire_types.versions import storage_schema
 
-MOST_SEGMENTS: Final = 16
-"""More segments than these that can have a key are read by Spark, several at a time."""
+MOST_SEGMENTS: Final = 64
+"""More segments than these that can have a key are read by Spark, several at a time.
+
+One costs as much as decoding half a row group, and next to nothing once that is kept decoded.
+"""
 MOST_PARTITIONS: Final = 1_000
 """So it is with more partitions, whose bounds of keys often tell that they have none."""
 
@@ -204,13 +208,14 @@ class Lookups:
                 place = (file.data.path, number)
                 whole = kept.find(place, partial(decoded, number)) if kept is not None else None
                 if whole is not None:
-                    rows = whole.select(columns).take(indices_of_keys(whole, names, found))
+                    rows = _of_keys(whole, names, found, is_sorted=file.data.ascending)
+                    rows = rows.select(columns)
                 elif len(found) == 1 and file.data.ascending:
                     places = _places(opened(), number, names, found[0])
                     rows = None if places is None else _rows(opened(), number, columns, *places)
                 else:
                     rows = _rows_of(opened(), number, names, columns, found)
-                if rows is not None:
+                if rows is not None and rows.num_rows:
                     rows = with_told_columns(rows, file.data, table)
                     if len(present) < len(layout.file_names):
                         rows = with_missing_columns(rows, table.columns, segment.attnums)
@@ -288,6 +293,34 @@ def _rows_of(
         return None
     whole = opened.read_row_group(group, columns, use_threads=False)
     return whole.select(columns).take(places)
+
+
+def _of_keys(
+    group: pa.Table, names: Sequence[str], keys: Sequence[Key], *, is_sorted: bool
+) -> pa.Table:
+    """Return the rows of a decoded group that have some keys."""
+    if is_sorted and len(keys) == 1:
+        group = _between(group, names[0], keys[0][0])
+        if not group.num_rows:
+            return group
+    return group.take(indices_of_keys(group, names, keys))
+
+
+def _between(group: pa.Table, name: str, value: Any) -> pa.Table:
+    """Return the rows of a sorted group that have one value, found by halving; all if it has NULLs.
+
+    A column of what was added with the key later has nothing else.
+    """
+    column = group.column(name)
+    if column.null_count:
+        return group
+
+    def at(place: int) -> Any:
+        return plain(column.slice(place, 1))[0].as_py()
+
+    places = range(group.num_rows)
+    first = bisect_left(places, value, key=at)
+    return group.slice(first, bisect_right(places, value, lo=first, key=at) - first)
 
 
 def _places(

@@ -10,10 +10,11 @@ import pytest
 
 from catalog.errors import GatewayError
 from catalog.model import Column, SegmentKind
+from pgwire_gateway.spark import lookups as lookups_module
 from pgwire_gateway.spark import sorting
 from pgwire_gateway.spark.decoded_groups import DecodedGroups
 from pgwire_gateway.spark.executor import RunningStatement
-from pgwire_gateway.spark.lookups import MOST_SEGMENTS, Key, Lookups
+from pgwire_gateway.spark.lookups import Key, Lookups
 from pgwire_gateway.spark.scans import file_scan
 from pgwire_gateway.spark.settings import SessionKind
 from pgwire_gateway.wire_types.registry import INTERVAL_TYPE
@@ -74,23 +75,29 @@ def test_any_row_group_and_batch_can_hold_a_key(
         assert versions(journal, (2 * number + 1,), lookups) == []
 
 
-def test_versions_that_fill_several_batches_are_found(journal: Journal) -> None:
+@pytest.mark.parametrize("again", [False, True], ids=["anew", "again"])
+def test_versions_that_fill_several_batches_are_found(journal: Journal, again: bool) -> None:
     rows = [journal.rows((5, "x"), version=number) for number in range(9_000)]
     others = journal.rows(*((n, "y") for n in (1, 2, 9)))
     journal.write(pa.concat_batches([*rows, others]))
-    found = versions(journal, (5,))
+    lookups = Lookups(journal.relations.warehouse)
+    if again:
+        versions(journal, (1,), lookups)
+    found = versions(journal, (5,), lookups)
     assert found is not None
     assert [row[0] for row in found] == list(range(9_000))
 
 
-def test_a_key_of_two_columns_is_found_by_both(journal: Journal) -> None:
+@pytest.mark.parametrize("again", [False, True], ids=["anew", "again"])
+def test_a_key_of_two_columns_is_found_by_both(journal: Journal, again: bool) -> None:
     journal.columns, journal.key = (ID, NAME), (2, 1)
     rows = [(number, name) for name in ("", "a", "b", "é", "😀") for number in range(4_000)]
     journal.write(journal.rows(*rows), kind=SegmentKind.BASE)
-    for key in (("a", 0), ("b", 3_999), ("é", 17), ("😀", 2_000), ("", 1)):
-        assert versions(journal, key) == [(1, key[1], key[0])]
-    assert versions(journal, ("a", 4_000)) == []
-    assert versions(journal, ("c", 1)) == []
+    lookups = Lookups(journal.relations.warehouse) if again else None
+    for key in (("a", 0), ("b", 3_999), ("é", 17), ("😀", 2_000), ("", 1), ("a", 1)):
+        assert versions(journal, key, lookups) == [(1, key[1], key[0])]
+    assert versions(journal, ("a", 4_000), lookups) == []
+    assert versions(journal, ("c", 1), lookups) == []
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["anew", "again"])
@@ -144,11 +151,12 @@ def test_columns_that_came_later_have_their_default(journal: Journal) -> None:
     assert sorted(rows) == sorted(repr(row) for row in expected.to_pylist())
 
 
-def test_what_lies_otherwise_is_left_to_spark(journal: Journal) -> None:
+def test_what_lies_otherwise_is_left_to_spark(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookups_module, "MOST_SEGMENTS", 3)
     journal.segments = [
-        segment
-        for _ in range(MOST_SEGMENTS + 1)
-        if (segment := journal.write(journal.rows((1, "a")))) is not None
+        segment for _ in range(4) if (segment := journal.write(journal.rows((1, "a")))) is not None
     ]
     assert versions(journal, (1,)) is None
     assert versions(journal, (2,)) == []
