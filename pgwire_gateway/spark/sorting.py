@@ -4,8 +4,8 @@ Rows are sorted by key, so that the smallest and largest value of each row group
 where a key is. Pages are short, since a point read decodes whole pages; row groups are small enough
 that a task holds one decoded. Key columns are not dictionary-encoded: a reader would search the
 dictionary of each row group, and keys repeat too little to gain by it. Bloom filters are left out:
-a row group that is asked for again is kept decoded, and halving it says whether it has a key in less
-time than reading a filter takes (sixteen deltas of random keys, each of which may have it: 4 ms).
+a row group that is asked for again is kept decoded, and halving it says whether it has a key in
+less time than reading a filter takes (of sixteen deltas with random keys, in 4 ms).
 """
 
 import re
