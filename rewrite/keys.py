@@ -75,11 +75,33 @@ def compile_stored_rows(
         snapshot: The table.
         wanted: Values of the key columns in key order.
     """
+    return _stored_rows(snapshot, snapshot.table.key, wanted, len(wanted))
+
+
+def compile_holders(
+    snapshot: TableSnapshot, columns: Sequence[int], wanted: Sequence[Sequence[ParameterValue]]
+) -> SparkQuery:
+    """Return the query for the current rows that have some values, in the columns of relations.
+
+    Args:
+        snapshot: The table.
+        columns: Attribute numbers of the columns that have the values together.
+        wanted: The values.
+    """
+    return _stored_rows(snapshot, columns, wanted, None)
+
+
+def _stored_rows(
+    snapshot: TableSnapshot,
+    columns: Sequence[int],
+    wanted: Sequence[Sequence[ParameterValue]],
+    bound: int | None,
+) -> SparkQuery:
     compilation, rows = current_rows(snapshot)
-    where = _one_of(rows.identity(), wanted)
-    columns = [column.attnum for column in snapshot.table.columns]
-    query = select(_stored(rows, columns), rows.item(), where)
-    return _finished(compilation, query, snapshot, len(wanted), columns)
+    where = _one_of([grouping_key(rows.column(attnum)) for attnum in columns], wanted)
+    listed = [column.attnum for column in snapshot.table.columns]
+    query = select(_stored(rows, listed), rows.item(), where)
+    return _finished(compilation, query, snapshot, bound, listed)
 
 
 def compile_duplicate_keys(before: TableSnapshot, added: TableSnapshot) -> SparkQuery:

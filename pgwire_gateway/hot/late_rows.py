@@ -23,12 +23,11 @@ from catalog.bookkeeping.calls import Call
 from catalog.errors import CatalogError
 from catalog.hot import hot_keys
 from catalog.hot.hot_keys import Proposed, Unsearched
-from catalog.journal.layout import column_names
-from catalog.model import JournalTable
+from catalog.model import JournalTable, UniqueKey
 from catalog.pg import sqlstate
 from pgwire_gateway.rows import computed_keys, value_search
 from pgwire_gateway.rows.needed_rows import NeededRows, WantedRows
-from pgwire_gateway.rows.row_search import look_up, stored_rows
+from pgwire_gateway.rows.row_search import held_rows, look_up, stored_rows
 from pgwire_gateway.rows.text_rows import key_of, key_texts, key_types, text_rows
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
@@ -215,13 +214,24 @@ class LateRows:
             pairs = computed_keys.rows_with(self._call.session, observation, table, key, sought)
         else:
             types = [types_of(table)[column][0] for column in key.columns]
-            named = frozenset(key_values(types, value) for value in values)
-            lookups = self._call.services.lookups
-            rows = value_search.rows_with(observation, table.relid, key.columns, named, lookups)
-            pairs = None if rows is None else _valued(table, key.columns, rows)
+            named = [key_values(types, value) for value in values]
+            pairs = self._with_plain(part, key, named, observation)
         if pairs is None:
             raise Refusal("the files of the table are read by Spark only")
         return pairs
+
+    def _with_plain(
+        self, part: NeededRows, key: UniqueKey, values: Sequence[Key], observation: Observation
+    ) -> Pairs | None:
+        table = part.table
+        if plain_keys.has_one_form(table, key.columns):
+            lookups = self._call.services.lookups
+            named = frozenset(values)
+            rows = value_search.rows_with(observation, table.relid, key.columns, named, lookups)
+            return None if rows is None else _valued(table, key.columns, rows)
+        # Arrays are no values that files are looked up by.
+        held = held_rows(self._call, observation, table, key.columns, values)
+        return _valued(table, key.columns, held)
 
     def has_learned(self) -> bool:
         """Return whether the last run has told more, and one more of that kind may follow."""
@@ -271,6 +281,6 @@ def _following(table: JournalTable, keys: Collection[Key]) -> set[Key]:
 def _valued(
     table: JournalTable, columns: Sequence[int], rows: pa.Table
 ) -> list[tuple[TextRow, Key]]:
-    """Return rows, each with what it has in some columns."""
-    values = plain_keys.tuples(rows, column_names(columns))
-    return list(zip(text_rows(table, rows), values, strict=True))
+    """Return rows, each with what it has in some columns, as texts."""
+    places = [table.columns.index(table.column(attnum)) for attnum in columns]
+    return [(row, tuple(row[place] for place in places)) for row in text_rows(table, rows)]

@@ -24,7 +24,7 @@ from pgwire_gateway.wire_types.changed_rows import TextRow
 from pgwire_gateway.wire_types.row_encoder import ResultColumn
 from rewrite.context import ParameterValue, RewriteContext
 from rewrite.errors import UnsupportedError
-from rewrite.keys import compile_stored_rows
+from rewrite.keys import compile_holders, compile_stored_rows
 from rewrite.needs.keys import Key
 from rewrite.needs.results import Need, Refusal
 from rewrite.needs.search import Condition, search
@@ -158,6 +158,33 @@ def holders(
     return text_rows(table, rows)
 
 
+def held_rows(
+    call: Invocation,
+    observation: Observation,
+    table: JournalTable,
+    columns: Sequence[int],
+    values: Iterable[Sequence[object]],
+) -> pa.Table:
+    """Have Spark find the current rows that have one of some values, in storage layout.
+
+    Args:
+        call: The statement.
+        observation: The table as it is.
+        table: The table.
+        columns: Attribute numbers of the columns that have the values together.
+        values: The values, as those of statement parameters; at least one.
+
+    Raises:
+        Refusal: They are more bytes than may be hot for a statement.
+    """
+    types = [table.column(attnum).type_oid for attnum in columns]
+    wanted = [tuple(map(ParameterValue, types, value)) for value in values]
+    query = compile_holders(observation.result.snapshots[table.relid], columns, wanted)
+    rows = _run(call, query, observation)
+    _require_few_bytes(rows.nbytes)
+    return rows
+
+
 class Finder(Protocol):
     """What finds rows by a condition, as `find` does."""
 
@@ -185,9 +212,12 @@ def stored_rows(
     types = [table.column(attnum).type_oid for attnum in table.key]
     wanted = [tuple(map(ParameterValue, types, key)) for key in keys]
     query = compile_stored_rows(observation.result.snapshots[table.relid], wanted)
+    return _single_rows(table, _run(call, query, observation), keys)
+
+
+def _run(call: Invocation, query: SparkQuery, observation: Observation) -> pa.Table:
     with Observer(call.session).run(query, observation, call.running) as batches:
-        rows = pa.Table.from_batches(list(batches), schema=batches.schema)
-    return _single_rows(table, rows, keys)
+        return pa.Table.from_batches(list(batches), schema=batches.schema)
 
 
 def look_up(

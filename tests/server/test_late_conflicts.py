@@ -101,3 +101,28 @@ def test_keys_that_are_computed_are_those_of_one_row(sessions: Connect) -> None:
     moved = other.execute("SELECT id FROM t WHERE u = 70").fetchall()
     assert moved == [(7 + 100 * times * len(writers),)]
     assert other.execute("SELECT count(*) FROM t").fetchall() == [(40,)]
+
+
+def test_rows_are_found_by_arrays(sessions: Connect) -> None:
+    one = sessions()
+    one.execute(
+        "CREATE TABLE a (id serial PRIMARY KEY, u text, l integer[], n integer DEFAULT 0,"
+        " UNIQUE (u, l))"
+    )
+    one.execute("INSERT INTO a (u, l) SELECT 'u' || g, ARRAY[g, NULL] FROM generate_series(1, 5) g")
+    make_tiered(one, "a")
+    met = "INSERT INTO a (u, l) VALUES (%s, %s) ON CONFLICT (u, l) DO UPDATE SET n = a.n + 1"
+    for _ in range(2):
+        one.execute(met, ["u1", [1, None]])
+    one.execute(met, ["u1", [2, None]])
+    one.execute("INSERT INTO a (u, l) VALUES ('u2', '{2,NULL}') ON CONFLICT DO NOTHING")
+    with pytest.raises(errors.UniqueViolation):
+        one.execute("INSERT INTO a (u, l) VALUES ('u3', '{3,NULL}') ON CONFLICT (id) DO NOTHING")
+    counted = one.execute("SELECT u, l, n FROM a WHERE u IN ('u1', 'u2', 'u3') ORDER BY u, l")
+    assert counted.fetchall() == [
+        ("u1", [1, None], 2),
+        ("u1", [2, None], 0),
+        ("u2", [2, None], 0),
+        ("u3", [3, None], 0),
+    ]
+    assert one.execute("SELECT gateway.check('a')").fetchall() == [(0,)]
