@@ -80,6 +80,36 @@ BOUNDARIES: dict[str, dict[str, str]] = {
         "CREATE EVENT TRIGGER e ON ddl_command_end EXECUTE FUNCTION noted()": DENIED,
         "CREATE PUBLICATION p FOR TABLE pg_journal.journals": DENIED,
     },
+    # PostgreSQL asks for no right on what a definition names, which could not be dropped then.
+    "definitions over the bookkeeping": {
+        "CREATE VIEW v AS TABLE pg_journal.tail_N": DENIED,
+        "CREATE TEMPORARY VIEW v AS TABLE pg_journal.tail_N": DENIED,
+        "CREATE VIEW v AS SELECT pg_journal.expect('', 1, '', '') IS NULL": DENIED,
+        "CREATE VIEW v AS SELECT NULL::pg_journal.journals": DENIED,
+        "CREATE TABLE t (a pg_journal.tail_N)": DENIED,
+        "CREATE TEMPORARY TABLE t (a pg_journal.tail_N)": DENIED,
+        "CREATE TABLE t (a pg_journal.journal_N[])": DENIED,
+        "CREATE TABLE t (a bigint DEFAULT pg_journal.random_mark())": DENIED,
+        "CREATE TABLE t (a bigint CHECK (a > pg_journal.random_mark()))": DENIED,
+        "ALTER TABLE own ADD COLUMN a pg_journal.tail_N": DENIED,
+        "ALTER TABLE own ALTER v SET DEFAULT pg_journal.random_mark()": DENIED,
+        "CREATE TYPE c AS (a pg_journal.tail_N)": DENIED,
+        "CREATE DOMAIN d AS pg_journal.tail_N": DENIED,
+        "CREATE DOMAIN d AS bigint CHECK (VALUE > pg_journal.random_mark())": DENIED,
+        "CREATE FUNCTION f(pg_journal.tail_N) RETURNS integer LANGUAGE sql RETURN 1": DENIED,
+        "CREATE FUNCTION f() RETURNS SETOF pg_journal.tail_N LANGUAGE plpgsql"
+        " AS 'BEGIN END'": DENIED,
+        "CREATE FUNCTION f() RETURNS bigint LANGUAGE sql RETURN pg_journal.random_mark()": DENIED,
+        "CREATE FUNCTION f() RETURNS bigint LANGUAGE sql BEGIN ATOMIC"
+        " SELECT count(*) FROM pg_journal.tail_N; END": DENIED,
+        "CREATE POLICY p ON own USING (v > pg_journal.random_mark())": DENIED,
+        "CREATE RULE r AS ON INSERT TO own DO ALSO DELETE FROM pg_journal.segments": DENIED,
+        "CREATE VIEW v AS SELECT j FROM cold_journal j": None,
+        "CREATE VIEW v AS SELECT t FROM gateway.tables t": None,
+        "CREATE VIEW v AS SELECT * FROM pg_tables": None,
+        "CREATE FUNCTION f() RETURNS bigint LANGUAGE sql BEGIN ATOMIC"
+        " SELECT count(*) FROM own_journal; END": None,
+    },
     "capture": {
         "DROP TRIGGER pgwire_insert ON own": "2BP01",
         "DROP TRIGGER pgwire_guard ON cold CASCADE": "2BP01",
@@ -347,6 +377,8 @@ def known(conninfo: str, resident_gateway: Address) -> Iterator[dict[str, str]]:
             "SELECT relnamespace::regnamespace::text FROM pg_class WHERE relname = 'hidden'"
         ).fetchone() or ("",)
         found["pg_temp_N"] = str(schema)
+        ((secret,),) = other.execute("SELECT 'secret'::regclass::oid").fetchall()
+        found |= {f"{part}_N": f"{part}_{secret}" for part in ("tail", "journal")}
         found["<other session>"] = str(other.info.backend_pid)
         yield found
         assert other.execute("SELECT 1").fetchone() == (1,)
@@ -587,6 +619,27 @@ def test_nobody_waits_for_advisory_locks_of_others(
                 "DO 'BEGIN PERFORM f(); END'",
                 "COMMIT",
                 "DROP FUNCTION f CASCADE",
+            ):
+                other.execute(statement)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("relation", ["series", "instance", "journals", "definition_marks"])
+def test_nobody_waits_for_who_names_the_bookkeeping(
+    conninfo: str, resident_gateway: Address, relation: str
+) -> None:
+    """PostgreSQL locks what a statement names before it looks at rights."""
+    prepared = f"PREPARE p AS DELETE FROM pg_journal.{relation}"
+    with psycopg.connect(conninfo) as mallory:
+        mallory.execute(prepared)  # type: ignore[call-overload]
+        with psycopg.connect(
+            resident_gateway.conninfo(DATABASE, connect_timeout="20"), autocommit=True
+        ) as other:
+            for statement in (
+                "SET statement_timeout = '20s'",
+                "CREATE TABLE t (id integer PRIMARY KEY)",
+                "INSERT INTO t VALUES (1)",
+                "DROP TABLE t",
+                "UPDATE cold_secret SET word = word WHERE id = 1",
             ):
                 other.execute(statement)  # type: ignore[call-overload]
 

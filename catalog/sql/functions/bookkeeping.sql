@@ -25,7 +25,8 @@ AS $$
 DECLARE
     known int;
 BEGIN
-    LOCK TABLE series IN SHARE ROW EXCLUSIVE MODE;
+    -- A row that no role can lock: tables roles do lock, by preparing what they may not execute.
+    PERFORM FROM instance FOR UPDATE;
     known := coalesce((SELECT max(s.number) FROM series s), 0);
     FOR added IN known + 1 .. known + 4 LOOP
         -- After a crash there are sequences that nothing is known of.
@@ -35,7 +36,8 @@ BEGIN
 END $$;
 
 -- Take a sequence for this session before it runs anything of its client's, and tell what it has come to; NULL where all
--- are taken. Later on nothing is locked, whoever calls it.
+-- are taken. Later on nothing is locked, whoever calls it. Nobody is waited for: who connects to the catalog beside the gateway
+-- takes one, too, in a transaction that may last.
 CREATE OR REPLACE FUNCTION pg_journal.take_series(OUT sequence oid, OUT last_number bigint)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -43,17 +45,22 @@ SET lock_timeout = 0
 AS $$
 DECLARE
     begun timestamptz := (SELECT a.backend_start FROM pg_stat_get_activity(pg_backend_pid()) a);
+    free int := 0;
 BEGIN
     SELECT s.sequence INTO sequence FROM series s WHERE s.backend = pg_backend_pid() AND s.backend_start = begun;
-    IF NOT FOUND THEN
-        LOCK TABLE series IN SHARE ROW EXCLUSIVE MODE;
-        -- Sessions may have begun, and taken one, since this transaction looked at them.
+    WHILE sequence IS NULL LOOP
+        SELECT s.number INTO free FROM series s
+         WHERE s.number > free AND NOT EXISTS (
+               SELECT FROM pg_stat_get_backend_idset() b WHERE pg_stat_get_backend_pid(b) = s.backend)
+         ORDER BY s.number LIMIT 1 FOR UPDATE SKIP LOCKED;
+        EXIT WHEN NOT FOUND;
+        -- Sessions may have begun, and taken it, since this transaction looked at them.
         PERFORM pg_stat_clear_snapshot();
         UPDATE series t SET backend = pg_backend_pid(), backend_start = begun
-         WHERE t.number = (SELECT min(s.number) FROM series s WHERE NOT EXISTS (
-                   SELECT FROM pg_stat_get_backend_idset() b WHERE pg_stat_get_backend_pid(b) = s.backend))
+         WHERE t.number = free AND NOT EXISTS (
+               SELECT FROM pg_stat_get_backend_idset() b WHERE pg_stat_get_backend_pid(b) = t.backend)
         RETURNING t.sequence INTO sequence;
-    END IF;
+    END LOOP;
     last_number := coalesce(pg_sequence_last_value(sequence), 0);
 END $$;
 

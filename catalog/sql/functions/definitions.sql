@@ -915,6 +915,52 @@ BEGIN
     END IF;
 END $$;
 
+-- Refuse definitions that would keep the bookkeeping from being changed or dropped with the table it is about, whosever that is:
+-- PostgreSQL asks for no right on what a definition names. Queries may name journals and what is shown to every role.
+CREATE OR REPLACE FUNCTION pg_journal.check_dependencies() RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM pg_roles r WHERE r.rolname = session_user AND r.rolsuper) THEN RETURN; END IF;
+    IF EXISTS (
+        WITH e AS MATERIALIZED (
+            SELECT classid, objid FROM pg_event_trigger_ddl_commands() WHERE objid IS NOT NULL),
+        made AS (
+            SELECT classid, objid FROM e
+            UNION
+            SELECT 'pg_rewrite'::regclass, w.oid FROM e JOIN pg_rewrite w
+                ON e.classid = 'pg_class'::regclass AND w.ev_class = e.objid
+            UNION
+            SELECT 'pg_attrdef'::regclass, f.oid FROM e JOIN pg_attrdef f
+                ON e.classid = 'pg_class'::regclass AND f.adrelid = e.objid
+            UNION
+            SELECT 'pg_constraint'::regclass, x.oid FROM e JOIN pg_constraint x
+                ON e.classid = 'pg_class'::regclass AND x.conrelid = e.objid
+            UNION
+            SELECT 'pg_constraint'::regclass, x.oid FROM e JOIN pg_constraint x
+                ON e.classid = 'pg_type'::regclass AND x.contypid = e.objid
+            UNION
+            -- of a composite type
+            SELECT 'pg_class'::regclass, y.typrelid FROM e JOIN pg_type y
+                ON e.classid = 'pg_type'::regclass AND y.oid = e.objid AND y.typrelid <> 0)
+        SELECT FROM made m JOIN pg_depend d USING (classid, objid)
+          LEFT JOIN pg_class c ON d.refclassid = 'pg_class'::regclass AND c.oid = d.refobjid
+          LEFT JOIN pg_proc p ON d.refclassid = 'pg_proc'::regclass AND p.oid = d.refobjid
+          LEFT JOIN pg_type y ON d.refclassid = 'pg_type'::regclass AND y.oid = d.refobjid
+         WHERE c.relnamespace = 'pg_journal'::regnamespace
+           AND NOT (d.classid IN ('pg_rewrite'::regclass, 'pg_proc'::regclass)
+                    AND (c.relkind = 'v' OR EXISTS (SELECT FROM journals j WHERE j.journal_relid = c.oid)))
+            OR p.pronamespace = 'pg_journal'::regnamespace
+           AND (p.proargnames[1] = 'code' OR NOT has_function_privilege('public', p.oid, 'EXECUTE'))
+            -- whole rows are columns of views, which go with what they read
+            OR y.typnamespace = 'pg_journal'::regnamespace
+           AND NOT (d.classid = 'pg_class'::regclass
+                    AND (SELECT v.relkind FROM pg_class v WHERE v.oid = d.objid) = 'v')) THEN
+        PERFORM unauthorized();
+    END IF;
+END $$;
+
 -- Have what reads a journal depend on its table, as it would if the journal were in it.
 CREATE OR REPLACE FUNCTION pg_journal.tie_named_journals() RETURNS void
 LANGUAGE sql
@@ -998,6 +1044,7 @@ DECLARE
     touched oid;
     slight boolean := is_slight(tg_tag);
 BEGIN
+    PERFORM check_dependencies();
     -- Of a session's own functions too: indexes and statistics of lasting tables may call them.
     PERFORM check_planning();
     -- Temporary relations are their session's: what names stand for is looked at there. Those that inherit from a lasting table
