@@ -93,6 +93,14 @@ def assigned_columns(query: Node) -> list[int]:
     return [e.integer("resno") for e in query.nodes("targetList") if not e["resjunk"]]
 
 
+def written_columns(query: Node) -> frozenset[int]:
+    """Return the attribute numbers of the columns that a query asks for the right to write."""
+    target = query.nodes("rtable")[query.integer("resultRelation") - 1]
+    permissions = query.nodes("rteperminfos")[target.integer("perminfoindex") - 1]
+    asked = (*permissions.integers("insertedCols"), *permissions.integers("updatedCols"))
+    return frozenset(bit - FIRST_ATTRIBUTE for bit in asked)
+
+
 def merge_actions(query: Node) -> tuple[MergeAction, ...]:
     """Return the WHEN clauses of a MERGE in their order."""
     return tuple(

@@ -33,6 +33,7 @@ from pgwire_gateway.rows import (
 )
 from pgwire_gateway.rows.journal_writes import JournalWriter
 from pgwire_gateway.rows.key_changes import ChangedKeys
+from pgwire_gateway.rows.shown_columns import shown_columns
 from pgwire_gateway.session import binding
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
@@ -321,7 +322,8 @@ def write(
     """Write the rows that a compiled statement has yielded to the table, which is locked."""
     table = context.snapshots[call.target].table
     checks = context.checks.get(call.target, ())
-    changed = ChangedRows(table, compiled, checks, BatchStore(call.returned))
+    shown = partial(shown_columns, call)
+    changed = ChangedRows(table, compiled, checks, BatchStore(call.returned), shown)
     with _closed_on_failure(changed):
         _write(call, compiled, changed, table, batches, version)
     return _result(call, compiled, changed)

@@ -8,6 +8,7 @@ or too much has, all is computed again under the lock, as if the statement had c
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import accumulate, chain
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from catalog.session import session_state
 from pgwire_gateway.dml import merge_sources, temporary_rows
 from pgwire_gateway.rows import merge_conflicts, row_search
 from pgwire_gateway.rows.needed_rows import NeededRows
+from pgwire_gateway.rows.shown_columns import shown_columns
 from pgwire_gateway.session import binding
 from pgwire_gateway.session.invocation import Invocation
 from pgwire_gateway.session.observation import Observation
@@ -409,7 +411,8 @@ class _Computation:
         self.segment = next(iter(segments), None)
 
     def _changed(self, returning: BatchStore | None = None) -> ChangedRows:
-        return ChangedRows(self._snapshot.table, self.change, self._checks, returning)
+        shown = partial(shown_columns, self._call)
+        return ChangedRows(self._snapshot.table, self.change, self._checks, returning, shown)
 
     def _check(self, rows: ChangedRows, batch: pa.RecordBatch) -> None:
         rows.require_valid(batch)

@@ -13,6 +13,7 @@ from catalog.journal.layout import column_names
 from catalog.model import JournalTable, UniqueKey
 from catalog.pg import sqlstate as codes
 from catalog.session import names
+from catalog.session.readable_columns import readable_columns
 from pgwire_gateway.rows import computed_keys
 from pgwire_gateway.rows.value_search import rows_with
 from pgwire_gateway.session.observation import Observation
@@ -73,10 +74,11 @@ def require_unique(
     shared = rows.shared(key)
     if shared is not None:
         table = rows.table
+        named = described(session, table, key, shared)
         raise GatewayError(
             f'could not create unique index "{key.name}"',
             sqlstate=codes.UNIQUE_VIOLATION,
-            detail=f"{described(session, table, key, shared)} is duplicated.",
+            detail=f"{named} is duplicated." if named else "Duplicate keys exist.",
             fields={"s": table.schema, "t": table.name, "n": key.name},
         )
 
@@ -85,10 +87,11 @@ def duplicate(
     session: ClientSession, table: JournalTable, key: UniqueKey, values: Sequence[str]
 ) -> GatewayError:
     """Return PostgreSQL's error for a value that exists already."""
+    named = described(session, table, key, values)
     return GatewayError(
         f'duplicate key value violates unique constraint "{key.name}"',
         sqlstate=codes.UNIQUE_VIOLATION,
-        detail=f"{described(session, table, key, values)} already exists.",
+        detail=named and f"{named} already exists.",
         fields={"s": table.schema, "t": table.name, "n": key.name},
     )
 
@@ -163,8 +166,14 @@ class _Rows:
 
 def described(
     session: ClientSession, table: JournalTable, key: UniqueKey, values: Sequence[str]
-) -> str:
-    """Return the columns of a key, and their values, as an error lists them."""
+) -> str | None:
+    """Return the columns of a key, and their values, as an error lists them.
+
+    None for whom may not read them: computed values are those of the whole row.
+    """
+    readable = readable_columns(session.catalog, table.relid)
+    if not (readable.is_whole if key.computed is not None else readable.holds(key.columns)):
+        return None
     if key.computed is not None:
         listed = ", ".join(key.computed.labels)
     else:

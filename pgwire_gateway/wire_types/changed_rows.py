@@ -1,6 +1,6 @@
 """Rows an UPDATE, DELETE or MERGE yields, as Spark computed them, in the forms writers need."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -44,9 +44,20 @@ class ChangedRows:
         change: RowChange,
         checks: Sequence[CheckConstraint],
         returning: ReturnedBatches | None = None,
+        shown: Callable[[], Collection[int] | None] = frozenset,
     ) -> None:
-        """Gather nothing yet; what RETURNING needs of the rows is kept apart, if it is wanted."""
+        """Gather nothing yet.
+
+        Args:
+            table: The table.
+            change: What yields the rows.
+            checks: Constraints that they have to satisfy.
+            returning: Keeps apart what RETURNING needs of the rows, if it is wanted.
+            shown: Tells which columns of a row that violates a constraint an error may show, by
+                their attribute numbers; None for the row as a whole.
+        """
         self._table = table
+        self._shown = shown
         self._change = change
         self._checks = checks
         self._batches: list[pa.RecordBatch] = []
@@ -177,9 +188,21 @@ class ChangedRows:
                     fields=self._fields(n=check.name),
                 )
 
-    def _failing_row(self, batch: pa.RecordBatch, row: int) -> str:
+    def _failing_row(self, batch: pa.RecordBatch, row: int) -> str | None:
         texts = self.new_rows([batch.slice(row, 1)])[0][: len(self._table.columns)]
-        return f"Failing row contains ({', '.join('null' if t is None else t for t in texts)})."
+        values = ["null" if text is None else text for text in texts]
+        shown = self._shown()
+        if shown is None:
+            return f"Failing row contains ({', '.join(values)})."
+        told = [
+            (column.name, value)
+            for column, value in zip(self._table.columns, values, strict=True)
+            if column.attnum in shown
+        ]
+        if not told:
+            return None
+        listed, held = (", ".join(part) for part in zip(*told, strict=True))
+        return f"Failing row contains ({listed}) = ({held})."
 
     def _fields(self, **fields: str) -> dict[str, str]:
         return {"s": self._table.schema, "t": self._table.name} | fields

@@ -330,6 +330,23 @@ BEGIN
     END IF;
 END $$;
 
+-- Whether errors may show the session's role values of some columns: as PostgreSQL's, only such as it may read.
+CREATE OR REPLACE FUNCTION pg_journal.may_show(wanted oid, attnums int2[]) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+DECLARE
+    acting name := acting_role();
+BEGIN
+    IF EXISTS (SELECT FROM pg_class c JOIN pg_roles r ON r.rolname = acting
+                WHERE c.oid = wanted AND c.relrowsecurity AND NOT r.rolbypassrls
+                  AND (c.relforcerowsecurity OR NOT pg_has_role(acting, c.relowner, 'USAGE'))) THEN
+        RETURN false;
+    END IF;
+    RETURN has_table_privilege(acting, wanted, 'SELECT')
+        OR NOT EXISTS (SELECT FROM unnest(attnums) a WHERE NOT has_column_privilege(acting, wanted, a, 'SELECT'));
+END $$;
+
 -- Text a stored value travels in between catalog and gateway; `plain` when JSON's own form will do.
 CREATE OR REPLACE FUNCTION pg_journal.transfer_expression(reference text, type_oid oid) RETURNS text
 LANGUAGE plpgsql STABLE

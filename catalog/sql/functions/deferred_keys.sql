@@ -219,7 +219,7 @@ DECLARE
 BEGIN
     PERFORM authorize(code, 'refuse_taken', told, held::text);
     IF told <> sealed(substr(told, 66)) THEN PERFORM outdated(); END IF;
-    SELECT x.conname, c.relname, x.conrelid::regclass AS child, p.relname AS parent, n.nspname,
+    SELECT x.conname, x.confrelid, x.confkey, c.relname, x.conrelid::regclass AS child, p.relname AS parent, n.nspname,
            (SELECT string_agg(a.attname, ', ' ORDER BY u.o) FROM unnest(x.confkey) WITH ORDINALITY u(attnum, o)
               JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum) AS listed,
            string_agg(format('t.%I = (e->>%s)::%s', b.attname, u.o - 1, plain_type(b.atttypid, -1)), ' AND ') AS same,
@@ -239,7 +239,9 @@ BEGIN
     EXECUTE 'SELECT ' || k.spelled INTO texts USING held;
     RAISE EXCEPTION 'update or delete on table "%" violates foreign key constraint "%" on table "%"', k.parent, k.conname, k.relname
         USING ERRCODE = '23503', SCHEMA = k.nspname, TABLE = k.relname, CONSTRAINT = k.conname,
-              DETAIL = format('Key (%s)=(%s) is still referenced from table "%s".', k.listed, texts, k.relname);
+              DETAIL = CASE WHEN may_show(k.confrelid, k.confkey)
+                            THEN format('Key (%s)=(%s) is still referenced from table "%s".', k.listed, texts, k.relname)
+                            ELSE format('Key is still referenced from table "%s".', k.relname) END;
 END $$;
 
 -- Whether events of deferred foreign keys of a table, or to it, may be waiting in this transaction: ALTER TABLE tells.

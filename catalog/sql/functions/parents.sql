@@ -302,7 +302,9 @@ BEGIN
     EXECUTE 'SELECT ' || said.texts INTO said.texts;
     RAISE EXCEPTION 'insert or update on table "%" violates foreign key constraint "%"', said.relname, x.conname
         USING ERRCODE = '23503', SCHEMA = said.nspname, TABLE = said.relname, CONSTRAINT = x.conname,
-              DETAIL = format('Key (%s)=(%s) is not present in table "%s".', said.listed, said.texts, said.parent);
+              DETAIL = CASE WHEN may_show(x.conrelid, x.conkey)
+                            THEN format('Key (%s)=(%s) is not present in table "%s".', said.listed, said.texts, said.parent)
+                            ELSE format('Key is not present in table "%s".', said.parent) END;
 END $$;
 
 -- Whether actions of foreign keys may have taken rows of a table away, or changed them, in the statement that wrote those which
@@ -565,7 +567,7 @@ DECLARE
     texts text;
 BEGIN
     PERFORM authorize(code, 'find_sought', fk::text);
-    SELECT x.conrelid, x.conname, x.confrelid::regclass AS parent, p.relname AS parent_name, c.relname, n.nspname,
+    SELECT x.conrelid, x.conkey, x.conname, x.confrelid::regclass AS parent, p.relname AS parent_name, c.relname, n.nspname,
            (SELECT string_agg(format('p.%I = (e->>%s)::%s', a.attname, u.o - 1, plain_type(a.atttypid, -1)), ' AND ')
               FROM unnest(sought_columns(x)) WITH ORDINALITY u(attnum, o)
               JOIN pg_attribute a ON a.attrelid = x.confrelid AND a.attnum = u.attnum) AS same,
@@ -584,7 +586,9 @@ BEGIN
         EXECUTE format('SELECT concat_ws('', '', %s)', k.values) INTO texts USING absent;
         RAISE EXCEPTION 'insert or update on table "%" violates foreign key constraint "%"', k.relname, k.conname
             USING ERRCODE = '23503', SCHEMA = k.nspname, TABLE = k.relname, CONSTRAINT = k.conname,
-                  DETAIL = format('Key (%s)=(%s) is not present in table "%s".', k.listed, texts, k.parent_name);
+                  DETAIL = CASE WHEN may_show(k.conrelid, k.conkey)
+                                THEN format('Key (%s)=(%s) is not present in table "%s".', k.listed, texts, k.parent_name)
+                                ELSE format('Key is not present in table "%s".', k.parent_name) END;
     END IF;
     RETURN convert_to('null', 'UTF8');
 END $$;

@@ -183,6 +183,10 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 BEGIN
+    IF NOT may_show(j.relid, j.key) THEN
+        RAISE EXCEPTION 'duplicate key value violates unique constraint "%"', j.key_name
+            USING ERRCODE = '23505', SCHEMA = j.schema_name, TABLE = j.table_name, CONSTRAINT = j.key_name;
+    END IF;
     RAISE EXCEPTION 'duplicate key value violates unique constraint "%"', j.key_name
         USING ERRCODE = '23505', SCHEMA = j.schema_name, TABLE = j.table_name, CONSTRAINT = j.key_name,
               DETAIL = format('Key (%s)=(%s) already exists.', (
