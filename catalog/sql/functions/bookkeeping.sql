@@ -5,6 +5,41 @@ REVOKE ALL ON SCHEMA pg_journal FROM PUBLIC;
 GRANT USAGE ON SCHEMA pg_journal TO PUBLIC;
 COMMENT ON SCHEMA pg_journal IS 'bookkeeping of journals; maintained by the gateway';
 
+-- Take what default privileges have given of something that has been made from all but its owner, who in an external catalog has
+-- uses of his own for them.
+CREATE OR REPLACE FUNCTION pg_journal.withhold(own regclass) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET event_triggers = off
+AS $$
+DECLARE
+    grantee text;
+BEGIN
+    FOR grantee IN
+        SELECT DISTINCT CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE x.grantee::regrole::text END
+          FROM pg_class c, aclexplode(c.relacl) x WHERE c.oid = own AND x.grantee <> c.relowner
+    LOOP
+        EXECUTE format('REVOKE ALL ON %s FROM %s CASCADE', own, grantee);
+    END LOOP;
+END $$;
+
+CREATE OR REPLACE FUNCTION pg_journal.withhold(own regprocedure) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET event_triggers = off
+AS $$
+DECLARE
+    grantee text;
+BEGIN
+    FOR grantee IN
+        SELECT DISTINCT CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE x.grantee::regrole::text END
+          FROM pg_proc p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x
+         WHERE p.oid = own AND x.grantee <> p.proowner
+    LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %s CASCADE', own, grantee);
+    END LOOP;
+END $$;
+
 -- Keep the rows of a table of the bookkeeping's own from roles that PostgreSQL gives rights on all tables, as pg_read_all_data
 -- and pg_write_all_data: no policy lets them pass. The owner is exempt.
 CREATE OR REPLACE FUNCTION pg_journal.seal(own regclass) RETURNS void
@@ -14,6 +49,7 @@ SET event_triggers = off
 AS $$
 BEGIN
     EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', own);
+    PERFORM withhold(own);
 END $$;
 
 CREATE OR REPLACE FUNCTION pg_journal.add_series() RETURNS void
@@ -31,6 +67,7 @@ BEGIN
     FOR added IN known + 1 .. known + 4 LOOP
         -- After a crash there are sequences that nothing is known of.
         EXECUTE format('CREATE UNLOGGED SEQUENCE IF NOT EXISTS pg_journal.calls_%s', added);
+        PERFORM withhold(('pg_journal.calls_' || added)::regclass);
         INSERT INTO series (number, sequence) VALUES (added, ('pg_journal.calls_' || added)::regclass);
     END LOOP;
 END $$;

@@ -708,6 +708,7 @@ BEGIN
     EXECUTE format('CREATE TABLE pg_journal.journal_%s (%s)', t.oid,
                    concat_ws(', ', nullif(rtrim(journal_columns, ', '), ''), journal_suffix(t.oid, keyed)));
     journal := format('pg_journal.journal_%s', t.oid)::regclass;
+    PERFORM withhold(journal);
     UPDATE journals j SET journal_relid = journal, tail_relid = tail WHERE j.relid = t.oid;
     PERFORM index_tail(t.oid);
     IF NOT resident THEN PERFORM constrain_tail(t.oid, true); END IF;

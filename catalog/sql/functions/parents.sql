@@ -206,8 +206,8 @@ BEGIN
         'SET enable_mergejoin = off SET enable_seqscan = off SET datestyle = ISO SET timezone = %4$L '
         'SET bytea_output = hex AS %3$L',
         CASE WHEN updates THEN 'reseek' ELSE 'seek' END, wanted, body, 'UTC');
-    EXECUTE format('REVOKE ALL ON FUNCTION pg_journal.%s_%s() FROM PUBLIC',
-                   CASE WHEN updates THEN 'reseek' ELSE 'seek' END, wanted);
+    PERFORM pg_journal.withhold(
+        format('pg_journal.%s_%s()', CASE WHEN updates THEN 'reseek' ELSE 'seek' END, wanted)::regprocedure);
 END $$;
 
 -- Refuse rows that reference what nobody has looked for.

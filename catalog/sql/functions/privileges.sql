@@ -33,10 +33,32 @@ BEGIN
                                       'named_resolution', 'unproved', 'shows_journals', 'take_series', 'is_announced',
                                       'pg_table_is_visible')) AS callable
                FROM pg_proc p WHERE p.pronamespace = 'pg_journal'::regnamespace LOOP
-        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f.name);
+        PERFORM pg_journal.withhold(f.name);
         IF f.callable THEN
             EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO PUBLIC', f.name);
         END IF;
+    END LOOP;
+END $$;
+
+-- Nor has anybody rights on relations and the schema by default privileges. Tables and sequences are nobody's, lists and marks
+-- everybody's to read; journals have the readers of their tables.
+DO $$
+DECLARE
+    found record;
+BEGIN
+    FOR found IN SELECT x.grantee::regrole AS role FROM pg_namespace n, aclexplode(n.nspacl) x
+                  WHERE n.nspname = 'pg_journal' AND x.grantee NOT IN (0, n.nspowner) GROUP BY 1 LOOP
+        EXECUTE format('REVOKE ALL ON SCHEMA pg_journal FROM %s CASCADE', found.role);
+    END LOOP;
+    FOR found IN SELECT c.oid::regclass AS own, j.relid,
+                        c.relkind = 'v' AND c.relname <> 'cold_states' OR c.relname = 'definition_marks' AS is_shown
+                   FROM pg_class c LEFT JOIN pg_journal.journals j ON j.journal_relid = c.oid
+                  WHERE c.relnamespace = 'pg_journal'::regnamespace AND c.relkind IN ('r', 'S', 'v')
+                    AND EXISTS (SELECT FROM aclexplode(c.relacl) x
+                                 WHERE x.grantee <> c.relowner AND (j.relid IS NULL OR x.privilege_type <> 'SELECT')) LOOP
+        PERFORM pg_journal.withhold(found.own);
+        IF found.is_shown THEN EXECUTE format('GRANT SELECT ON %s TO PUBLIC', found.own); END IF;
+        IF found.relid IS NOT NULL THEN PERFORM pg_journal.mirror_readers(found.relid); END IF;
     END LOOP;
 END $$;
 
