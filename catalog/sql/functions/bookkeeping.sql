@@ -23,7 +23,7 @@ BEGIN
     END LOOP;
 END $$;
 
-CREATE OR REPLACE FUNCTION pg_journal.withhold(own regprocedure) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.withhold_function(own regprocedure) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET event_triggers = off

@@ -387,7 +387,7 @@ BEGIN
                              AND NOT is_built_in(base_type(k.type_oid)))
              THEN 'SET datestyle = ''ISO'' SET intervalstyle = ''postgres'' SET timezone = ''UTC'' '
                   'SET bytea_output = ''hex'' SET extra_float_digits = 1' ELSE '' END, body);
-    PERFORM pg_journal.withhold(format('pg_journal.capture_%s()', relid)::regprocedure);
+    PERFORM pg_journal.withhold_function(format('pg_journal.capture_%s()', relid)::regprocedure);
 END $$;
 
 -- Refuse to change a tiered table but for the gateway, which has announced it: rows left there would be in no

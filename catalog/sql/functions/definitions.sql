@@ -925,7 +925,8 @@ BEGIN
     IF EXISTS (SELECT FROM pg_roles r WHERE r.rolname = session_user AND r.rolsuper) THEN RETURN; END IF;
     IF EXISTS (
         WITH e AS MATERIALIZED (
-            SELECT classid, objid FROM pg_event_trigger_ddl_commands() WHERE objid IS NOT NULL),
+            SELECT classid, objid FROM pg_event_trigger_ddl_commands()
+             WHERE objid IS NOT NULL AND schema_name IS DISTINCT FROM 'pg_journal'),
         made AS (
             SELECT classid, objid FROM e
             UNION

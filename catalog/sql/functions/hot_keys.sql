@@ -274,7 +274,7 @@ BEGIN
              ORDER BY %3$s;
         END $f$,
         wanted, parts.names, parts.from_row, name, x.settable_columns, x.settable_values, parts.held_columns));
-    PERFORM pg_journal.withhold(format('pg_journal.' || f, wanted)::regprocedure)
+    PERFORM pg_journal.withhold_function(format('pg_journal.' || f, wanted)::regprocedure)
        FROM unnest(ARRAY['cold_%s(json)', 'thaw_%s(bigint, pg_snapshot, json, json)', 'heat_%s(json, json)']) f;
 END $$;
 
@@ -301,7 +301,7 @@ BEGIN
                        wanted, format('SELECT %L::jsonb', json_build_object(
                            'heats', j.heats, 'definition', j.definition, 'version', j.version,
                            'deferrable', has_deferrable_keys(wanted))));
-        PERFORM pg_journal.withhold(format('pg_journal.warmth_%s()', wanted)::regprocedure);
+        PERFORM pg_journal.withhold_function(format('pg_journal.warmth_%s()', wanted)::regprocedure);
     ELSIF to_regprocedure(format('pg_journal.warmth_%s()', wanted)) IS NOT NULL THEN
         EXECUTE format('DROP FUNCTION pg_journal.warmth_%s()', wanted);
     END IF;
@@ -804,7 +804,7 @@ BEGIN
             RAISE INFO '%%', pgwire_told USING ERRCODE = 'GW006';
             RETURN new;
         END $f$, wanted, key, coalesce(others, ''), captured, coalesce(', ' || computed, ''), given));
-    PERFORM pg_journal.withhold(format('pg_journal.propose_%s()', wanted)::regprocedure);
+    PERFORM pg_journal.withhold_function(format('pg_journal.propose_%s()', wanted)::regprocedure);
 END $$;
 
 -- Whether a transaction with this snapshot does not see all that has been written to hot rows, or made hot. Its owner

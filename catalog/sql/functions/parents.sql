@@ -206,7 +206,7 @@ BEGIN
         'SET enable_mergejoin = off SET enable_seqscan = off SET datestyle = ISO SET timezone = %4$L '
         'SET bytea_output = hex AS %3$L',
         CASE WHEN updates THEN 'reseek' ELSE 'seek' END, wanted, body, 'UTC');
-    PERFORM pg_journal.withhold(
+    PERFORM pg_journal.withhold_function(
         format('pg_journal.%s_%s()', CASE WHEN updates THEN 'reseek' ELSE 'seek' END, wanted)::regprocedure);
 END $$;
 

@@ -33,7 +33,7 @@ BEGIN
                                       'named_resolution', 'unproved', 'shows_journals', 'take_series', 'is_announced',
                                       'pg_table_is_visible')) AS callable
                FROM pg_proc p WHERE p.pronamespace = 'pg_journal'::regnamespace LOOP
-        PERFORM pg_journal.withhold(f.name);
+        PERFORM pg_journal.withhold_function(f.name);
         IF f.callable THEN
             EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO PUBLIC', f.name);
         END IF;

@@ -373,7 +373,7 @@ BEGIN
         'SET search_path = pg_catalog, pg_temp SET constraint_exclusion = off SET datestyle = ISO SET timezone = %L '
         'SET bytea_output = hex AS %L',
         relid, 'UTC', body);
-    PERFORM pg_journal.withhold(format('pg_journal.referenced_%s()', relid)::regprocedure);
+    PERFORM pg_journal.withhold_function(format('pg_journal.referenced_%s()', relid)::regprocedure);
 END $$;
 
 -- Forget values of a foreign key that an error of this transaction has told: all rows that reference by them are hot, and
