@@ -169,10 +169,10 @@ def described(
 ) -> str | None:
     """Return the columns of a key, and their values, as an error lists them.
 
-    None for whom may not read them: computed values are those of the whole row.
+    None for who may not read them: a computed value is that of the whole row.
     """
-    readable = readable_columns(session.catalog, table.relid)
-    if not (readable.is_whole if key.computed is not None else readable.holds(key.columns)):
+    parts = key.columns if key.computed is None else key.computed.parts
+    if not readable_columns(session.catalog, table.relid).holds(parts):
         return None
     if key.computed is not None:
         listed = ", ".join(key.computed.labels)
