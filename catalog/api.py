@@ -25,7 +25,7 @@ from catalog.server.closing import finish
 from catalog.server.embedded import SUPERUSER, EmbeddedServer
 from catalog.server.keeper import Keeper
 from catalog.server.login import connect, options_of
-from catalog.server.migrations import migrate, require_bytewise_order
+from catalog.server.migrations import migrate, require_bytewise_order, require_original
 from catalog.server.roles import Role, bootstrap, find_role, has_passwords, system_identifier
 from catalog.session.connections import CatalogSession
 
@@ -363,6 +363,7 @@ class Catalog:
         try:
             require_bytewise_order(administrator)
             secret_key = migrate(administrator)
+            require_original(administrator)
             administrator.execute(
                 "SELECT pg_journal.configure(%s, %s, %s)",
                 [self.bounds.rows, self.bounds.bytes, self.bounds.hard_rows],

@@ -77,6 +77,16 @@ _OTHERS: Final = (
     " WHERE a.datid = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 
+_COPIED: Final = (
+    "SELECT FROM pg_journal.instance i JOIN pg_database d ON d.datname = current_database()"
+    " WHERE i.database_oid <> d.oid AND EXISTS (SELECT FROM pg_journal.journals)"
+)
+
+_NOTE_OWN: Final = (
+    "UPDATE pg_journal.instance i SET database_oid = d.oid FROM pg_database d"
+    " WHERE d.datname = current_database() AND i.database_oid <> d.oid"
+)
+
 
 def scripts() -> list[tuple[int, str, str]]:
     """Return number, name and text of every migration in order."""
@@ -282,3 +292,20 @@ def require_bytewise_order(connection: psycopg.Connection[tuple[object, ...]]) -
             hint="Create the database with LOCALE_PROVIDER builtin BUILTIN_LOCALE 'C.UTF-8'"
             " TEMPLATE template0.",
         )
+
+
+def require_original(connection: psycopg.Connection[tuple[object, ...]]) -> None:
+    """Refuse a database that is a copy of another one, whose data files it would take for its own.
+
+    One that was copied without tables is a database by itself.
+
+    Raises:
+        GatewayError: 55000.
+    """
+    if connection.execute(_COPIED).rowcount:
+        raise GatewayError(
+            "this database is a copy of another one, whose data files are not its own",
+            sqlstate=sqlstate.OBJECT_NOT_IN_PREREQUISITE_STATE,
+            hint="Drop it, and copy tables by pg_dump through the gateway.",
+        )
+    connection.execute(_NOTE_OWN)

@@ -95,6 +95,32 @@ def test_rows_written_through_one_gateway_are_there_for_the_next(
     assert (tiered, resident) == ((0,), (2,))
 
 
+def test_a_copy_of_a_database_is_refused(server: PlainPostgres, tmp_path: Path) -> None:
+    """It lists the data files of the other one, which its upkeep would remove."""
+    data_dir = tmp_path / "gateway"
+    fill = "CREATE TABLE t AS SELECT generate_series(1, 3000) AS id"
+    with (
+        GatewayProcess(data_dir, *DRIVER_OPTIONS, "--catalog", url(server)) as gateway,
+        psycopg.connect(gateway.address.conninfo(), autocommit=True) as connection,
+    ):
+        connection.execute("CREATE DATABASE original")
+        with psycopg.connect(gateway.address.conninfo("original"), autocommit=True) as original:
+            original.execute(fill)
+            original.execute("ALTER TABLE t SET (gateway.residency = never)")
+            await_tiered(original, "t")
+    with psycopg.connect(server.address.conninfo(user=SUPERUSER), autocommit=True) as operator:
+        operator.execute("CREATE DATABASE copied TEMPLATE original")
+        operator.execute("CREATE DATABASE empty TEMPLATE postgres OWNER postgres")
+    with GatewayProcess(data_dir, *DRIVER_OPTIONS, "--catalog", url(server)) as gateway:
+        with pytest.raises(psycopg.OperationalError, match="copy of another one"):
+            psycopg.connect(gateway.address.conninfo("copied"))
+        with psycopg.connect(gateway.address.conninfo("empty"), autocommit=True) as empty:
+            empty.execute(fill)
+            assert empty.execute("SELECT count(*) FROM t").fetchone() == (3000,)
+        with psycopg.connect(gateway.address.conninfo("original")) as original:
+            assert original.execute("SELECT count(*) FROM t").fetchone() == (3000,)
+
+
 def test_a_second_gateway_on_the_same_directory_is_refused(
     server: PlainPostgres, tmp_path: Path
 ) -> None:
