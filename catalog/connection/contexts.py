@@ -40,12 +40,22 @@ _RAISED: Final = "exec_stmt_raise"
 """PostgreSQL's routine that says what RAISE of PL/pgSQL is given."""
 
 
-def is_for_clients(severity: str, routine: str) -> bool:
-    """Return whether a notice is passed on, by its severity and the routine that said it.
+_NOT_GRANTED: Final = "restrict_and_check_grant"
+"""PostgreSQL's routine that warns of privileges which the role cannot grant or revoke."""
+
+_JOURNAL: Final = re.compile(r'"journal_\d+"')
+"""A journal, as its name is among the bookkeeping's."""
+
+
+def is_for_clients(severity: str, routine: str, message: str) -> bool:
+    """Return whether a notice is passed on, by its severity, the routine that said it, and what.
 
     Parse trees, plans and the like show what calls of ours are given. So of what PostgreSQL says at
-    LOG and below clients hear only what their own code says.
+    LOG and below clients hear only what their own code says. DROP OWNED comes across the privileges
+    on journals, which follow those on their tables.
     """
+    if routine == _NOT_GRANTED and _JOURNAL.search(message):
+        return False
     return routine == _RAISED or not (severity == "LOG" or severity.startswith("DEBUG"))
 
 

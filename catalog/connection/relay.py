@@ -43,6 +43,7 @@ _CODE: Final = ord("C")
 _CONTEXT: Final = ord("W")
 _SEVERITY: Final = ord("V")
 _ROUTINE: Final = ord("R")
+_MESSAGE: Final = ord("M")
 _DATA_TYPE: Final = ord(DATA_TYPE_NAME)
 
 _ENDS: Final = b"123nTCIs"
@@ -383,8 +384,8 @@ def _routine(notice: bytes) -> str:
 
 def _is_for_clients(notice: bytes) -> bool:
     fields = dict(_fields(notice))
-    severity, routine = fields.get(_SEVERITY, b""), fields.get(_ROUTINE, b"")
-    return contexts.is_for_clients(severity.decode(), routine.decode())
+    told = (fields.get(code, b"") for code in (_SEVERITY, _ROUTINE, _MESSAGE))
+    return contexts.is_for_clients(*(text.decode("utf-8", "surrogateescape") for text in told))
 
 
 def _without_own(found: bytes) -> bytes:

@@ -536,7 +536,7 @@ class ClientSession(Session):  # type: ignore[misc]
         if fields.get("C") == PROPOSED:
             self._proposed.append(fields.get("M", ""))
             return
-        if not contexts.is_for_clients(fields.get("V", ""), fields.get("R", "")):
+        if not contexts.is_for_clients(*(fields.get(code, "") for code in "VRM")):
             return
         for listener in self._listeners:
             listener(fields)

@@ -154,3 +154,14 @@ def test_what_is_in_the_way_of_dropping_a_role_are_objects_of_users(
         run(client, f"DROP ROLE {OWNER}")
     lines = sorted((told.value.diag.message_detail or "").splitlines())
     assert lines == ["owner of table t", f"privileges for schema {SCHEMA}"]
+
+
+def test_nobody_hears_of_the_privileges_on_journals(client: psycopg.Connection) -> None:
+    heard: list[str | None] = []
+    client.add_notice_handler(lambda notice: heard.append(notice.message_primary))
+    run(client, "RESET ROLE", f"GRANT {OWNER} TO CURRENT_USER WITH INHERIT TRUE")
+    run(client, f"GRANT {READER} TO CURRENT_USER WITH INHERIT TRUE", f"DROP OWNED BY {READER}")
+    assert heard == []
+    run(client, f"GRANT USAGE ON SCHEMA {SCHEMA} TO {READER}")
+    with pytest.raises(errors.InsufficientPrivilege, match="table t_journal"):
+        rows(client, READER)
