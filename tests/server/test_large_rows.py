@@ -105,3 +105,19 @@ def test_files_with_larger_rows_do_not_become_tables(
     with pytest.raises(psycopg.errors.ProgramLimitExceeded, match=MESSAGE):
         client.execute(statement)  # type: ignore[call-overload]
     assert client.execute("SELECT to_regclass('large_files')").fetchone() == (None,)
+
+
+def test_rows_that_a_query_makes_may_be_far_larger_than_what_it_reads(
+    client: psycopg.Connection,
+) -> None:
+    client.execute("CREATE TABLE short (id integer PRIMARY KEY, v text)")
+    client.execute("INSERT INTO short SELECT g, 'abc' FROM generate_series(1, 25000) g")
+    seen, size = set(), 0
+    copy_out = f"COPY (SELECT id, repeat(v, {LONG // 6}) FROM short) TO STDOUT"
+    with client.cursor() as cursor, cursor.copy(copy_out) as copy:
+        for row in copy:
+            number, _, value = bytes(row).rstrip(b"\n").partition(b"\t")
+            seen.add(int(number))
+            size += len(value)
+    assert seen == set(range(1, 25_001))
+    assert size == 25_000 * LONG // 2

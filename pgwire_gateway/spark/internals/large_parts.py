@@ -1,12 +1,13 @@
 """Parts of a result that do not fit in memory: the JVM writes them to files, which are read then.
 
-How many rows a join returns is known when it has been computed: a product has far more than it is
-made of. So no more of a part is computed than fits. Where it has more it is computed once more, as
-a whole, and written.
+How many rows a join returns, and how large those are that a query makes, is known when they have
+been computed. So no more of a part is computed than fits (:mod:`.part_bounds`). Where it has more
+it is computed once more, as a whole, and written, and so are those after it.
 """
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -14,21 +15,27 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pgwire_gateway.spark.internals.machine import Machine
+from pgwire_gateway.spark.batch_stores import BatchStore
+from pgwire_gateway.spark.internals.part_bounds import PartBound, PlannedRows
 
-MOST: Final = 4
-"""How many times as many rows as it is taken to have a part may have in memory."""
+SLICE_BYTES: Final = 2 << 20
+"""About how much a batch has, and at most twice as much where it is no single row."""
 
 _NUMBERS: Final = count(1)
 """Tell directories of results apart."""
 
 _OPTIONS: Final = {
     "parquet.block.size": str(16 << 20),
+    "parquet.enable.dictionary": "false",
     "parquet.block.size.row.check.min": "1",
+    "parquet.block.size.row.check.max": "16",
     "parquet.page.size.row.check.min": "1",
-    "compression": "lz4_raw",
+    "parquet.page.size.row.check.max": "16",
+    # Parquet counts what is compressed by its size then.
+    "compression": "uncompressed",
 }
-"""A value is a batch of rows, so a few of them are much."""
+"""A group of rows has so much in memory too, however large they are, and however small were those
+before them."""
 
 
 class Parts(Protocol):
@@ -43,55 +50,42 @@ class Parts(Protocol):
         """Take no more."""
 
 
-def limited(machine: Machine, frame: Any, rows: int) -> Any:
-    """Return a Dataset of the same parts, each with no more rows than that.
-
-    What its parts depend on is computed once for both.
-    """
-    session, execution = frame.sparkSession(), machine.jvm.org.apache.spark.sql.execution
-    machine.activate(session)  # plans belong to the active one
-    plan = execution.LocalLimitExec(rows, frame.queryExecution().executedPlan())
-    return session.internalCreateDataFrame(plan.execute(), frame.schema(), False)
-
-
 class StoredParts:
     """Reads parts of a result from files that are written for that, and removed afterwards."""
 
     is_complete = False
 
     def __init__(
-        self,
-        machine: Machine,
-        frame: Any,
-        rdd: Callable[[], Any],
-        schema: pa.Schema,
-        enter: Callable[[], None] | None,
+        self, rows: PlannedRows, batch_rows: int, enter: Callable[[], None] | None
     ) -> None:
         """Prepare it.
 
         Args:
-            machine: Where the RDD lives.
-            frame: The Dataset it is made of.
-            rdd: Returns the result as Arrow batches.
-            schema: Its schema.
+            rows: The result.
+            batch_rows: How many rows a batch has at most.
             enter: Makes the jobs of this thread those of the statement, which others may have had.
         """
-        self.schema = schema
-        self._machine = machine
-        self._session = frame.sparkSession()
-        self._rdd = rdd
+        self.schema = rows.schema
+        self._rows = rows
+        self._batch_rows = batch_rows
         self._enter = enter
-        self._directory = machine.scratch / f"parts-{next(_NUMBERS)}"
+        self._directory = rows.machine.scratch / f"parts-{next(_NUMBERS)}"
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self.of(range(int(self._rdd().getNumPartitions())))
+        return self.after(0)
 
-    def of(self, parts: range) -> Iterator[pa.RecordBatch]:
+    def after(self, first: int) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of all parts from one on, as many at a time as there are cores."""
+        count, cores = self._rows.count(), self._rows.machine.cores
+        for start in range(first, count, cores):
+            yield from self._of(range(start, min(start + cores, count)))
+
+    def _of(self, parts: range) -> Iterator[pa.RecordBatch]:
         """Yield the batches of some parts."""
         try:
             self._write(parts)
             for file in _files(self._directory):
-                yield from _read(file, self.schema)
+                yield from self._read(file)
                 file.unlink()
         finally:
             self.close()
@@ -103,45 +97,54 @@ class StoredParts:
     def _write(self, parts: range) -> None:
         if self._enter is not None:
             self._enter()
-        spark, rdd = self._machine.jvm.org.apache.spark, self._rdd()
-        listed = self._machine.jvm.java.util.ArrayList()
-        for number in parts:
-            listed.add(number)
-        # A set is a function that tells what is in it.
-        asked = spark.api.python.PythonUtils.toSeq(listed).toSet()
-        some = spark.rdd.PartitionPruningRDD.create(rdd, asked)
-        writer = self._session.createDataset(some, spark.sql.Encoders.BINARY()).write()
+        writer = _storable(self._rows.some(parts), self.schema).write()
         for name, value in _OPTIONS.items():
             writer.option(name, value)
         writer.parquet(str(self._directory))
 
+    def _read(self, file: Path) -> Iterator[pa.RecordBatch]:
+        with pq.ParquetFile(file, pre_buffer=False) as stored:
+            for number in range(stored.num_row_groups):
+                group = stored.read_row_group(number, use_threads=False)
+                for batch in _restored(group, self.schema).to_batches():
+                    yield from sliced(batch, self._batch_rows)
+
 
 class LargeParts:
-    """Reads parts from memory where they fit, else from files."""
+    """Reads parts from memory as long as they fit, from files from the first on that does not."""
 
     is_complete = False
 
-    def __init__(self, few: Parts, most_rows: int, stored: StoredParts) -> None:
+    def __init__(self, few: Parts, bound: PartBound, stored: StoredParts, batch_rows: int) -> None:
         """Begin with parts in memory.
 
         Args:
-            few: The parts, of which none has more rows than one beyond the most.
-            most_rows: How many rows of parts that are read together fit.
+            few: The parts, of which none has more than a bound, but for one row.
+            bound: That bound.
             stored: The same parts, as a whole.
+            batch_rows: How many rows a batch has at most.
         """
         self.schema = few.schema
         self._few = few
-        self._most_rows = most_rows
+        self._bound = bound
         self._stored = stored
+        self._batch_rows = batch_rows
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for parts, batches in self._few.parts():
-            held = list(batches)
-            if sum(batch.num_rows for batch in held) <= self._most_rows:
-                yield from held
-            else:
-                held.clear()
-                yield from self._stored.of(parts)
+            with closing(BatchStore()) as held:
+                rows = size = 0
+                for batch in batches:
+                    rows += batch.num_rows
+                    size += batch.nbytes
+                    held.add(batch)
+                if not self._bound.is_exceeded(rows, size):
+                    for batch in held:
+                        yield from sliced(batch, self._batch_rows)
+                    continue
+            self._few.close()
+            yield from self._stored.after(parts.start)
+            return
 
     def close(self) -> None:
         """Take no more."""
@@ -149,13 +152,35 @@ class LargeParts:
         self._stored.close()
 
 
+def sliced(batch: pa.RecordBatch, most_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a batch in batches of no more rows than that, and of bounded size."""
+    fitting = batch.num_rows * SLICE_BYTES // max(batch.nbytes, 1)
+    rows = max(min(fitting, most_rows), 1)
+    for start in range(0, batch.num_rows, rows):
+        piece = batch.slice(start, rows)
+        if piece.num_rows > 1 and piece.nbytes > 2 * SLICE_BYTES:  # those before it are shorter
+            yield from sliced(piece, (piece.num_rows + 1) // 2)
+        else:
+            yield piece
+
+
+def _storable(rows: Any, schema: pa.Schema) -> Any:
+    """Return a Dataset in columns that files can have: without a type they cannot."""
+    for field in schema:
+        if pa.types.is_null(field.type):
+            rows = rows.withColumn(field.name, rows.col(field.name).cast("boolean"))
+    return rows
+
+
+def _restored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows as they were before they were stored."""
+    columns = [
+        pa.nulls(rows.num_rows) if pa.types.is_null(field.type) else column.cast(field.type)
+        for field, column in zip(schema, rows.columns, strict=True)
+    ]
+    return pa.table(columns, schema)
+
+
 def _files(directory: Path) -> Sequence[Path]:
     """Return the files of parts in their order; there may be none of parts without rows."""
     return sorted(directory.glob("part-*"), key=lambda file: int(file.name.split("-")[1]))
-
-
-def _read(file: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    with pq.ParquetFile(file, pre_buffer=False) as stored:
-        for values in stored.iter_batches(batch_size=1, use_threads=False):
-            for value in values.column(0):
-                yield pa.ipc.read_record_batch(value.as_buffer(), schema)

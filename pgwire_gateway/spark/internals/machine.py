@@ -45,6 +45,9 @@ class Machine:
         # Each part of the name of a class is looked for in the JVM: that is not for each query.
         arrow = self.jvm.org.apache.spark.sql.execution.arrow
         self.converters = single(arrow, "ArrowConverters")
+        self.operators = self.jvm.org.apache.spark.sql.execution
+        self.conditions: dict[tuple[str, int], Any] = {}
+        """Conditions on rows, by their columns and a bound, made by :mod:`.part_bounds`."""
         most = self.cores if settings.is_one_process else 0
         self.tasks = DriverTasks(self.process, self.context, most)
         if settings.is_local:

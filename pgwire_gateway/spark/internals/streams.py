@@ -4,7 +4,6 @@ import socket
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,8 +11,9 @@ import pyarrow as pa
 from pgwire_gateway.spark.api import Delivery, Rows
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
 from pgwire_gateway.spark.batch_stores import BatchStore
-from pgwire_gateway.spark.internals.large_parts import MOST, LargeParts, StoredParts, limited
+from pgwire_gateway.spark.internals.large_parts import LargeParts, StoredParts, sliced
 from pgwire_gateway.spark.internals.machine import Entered, Machine
+from pgwire_gateway.spark.internals.part_bounds import PartBound, PlannedRows
 from pgwire_gateway.spark.internals.row_batches import RowBatches
 
 END_OF_PART: Final = -1
@@ -28,7 +28,12 @@ FIRST_BYTES: Final = 1 << 20
 GROUP_BYTES: Final = 16 << 20
 """How much the parts of one job are taken to have together, by what those before had."""
 MOST_PARTS: Final = 16
-"""Each part may have as much as fits in memory for itself, whatever those before had."""
+JOB_BYTES: Final = 256 << 20
+"""How much the parts of one job have together at most, whatever those before had."""
+MOST: Final = 4
+"""How many times as many rows as it is taken to have a part may have in memory."""
+STREAM_BYTES: Final = 64 << 20
+"""How much a part may have in memory where each has a job of its own."""
 
 
 def rows(
@@ -46,52 +51,42 @@ def rows(
         found = _all(machine, frame, packed, delivery, check)
         return Collected(schema, found, found.close)
 
-    rdd = _arrow_rdd(frame, delivery.batch_rows)
-    if check is not None:
-        check()
-    return _streamed(machine, frame, rdd, schema, delivery, enter)
+    return _streamed(machine, frame, schema, delivery, check, enter)
 
 
 def _streamed(  # noqa: PLR0913, PLR0917 - as of `rows`, and what is known of them
     machine: Machine,
     frame: Any,
-    rdd: Any,
     schema: pa.Schema,
     delivery: Delivery,
+    check: Callable[[], None] | None,
     enter: Callable[[], None] | None,
 ) -> Rows:
     """Begin with rows that may be many: as much of them at once as fits in memory."""
-    wanted = delivery.most_rows
+    rows = PlannedRows.of(machine, frame, schema)
+    if delivery.most_rows is not None:
+        rows = rows.limited(delivery.most_rows)
+    stored = StoredParts(rows, delivery.batch_rows, enter)
 
-    def bounded(most_rows: int) -> Any:
-        return _arrow_rdd(limited(machine, frame, most_rows), delivery.batch_rows)
+    def most(size_bytes: int, rows: int) -> PartBound:
+        return PartBound(size_bytes, rows if delivery.may_multiply else None)
 
-    whole = partial(bounded, wanted) if wanted is not None else lambda: rdd
-    stored = StoredParts(machine, frame, whole, schema, enter)
+    bound = most(STREAM_BYTES, delivery.part_rows * MOST)
+    rdd = rows.bounded(bound).batches()
+    if check is not None:
+        check()
     if delivery.may_exceed_part and int(rdd.getNumPartitions()) == 1:
         found = begin(rdd, schema, _PEEKED)
-        return Collected(schema, found) if len(found) < _PEEKED else stored
-
-    def fitting(most_rows: int) -> Any:
-        if not delivery.may_multiply:
-            return rdd
-        return bounded(min(most_rows + 1, wanted or most_rows + 1))
-
-    def read(parts: PartGroups | PartStream, most_rows: int) -> Rows:
-        return LargeParts(parts, most_rows, stored) if delivery.may_multiply else parts
-
+        has_more = len(found) == _PEEKED or bound.is_exceeded_by(found)
+        pieces = (piece for batch in found for piece in sliced(batch, delivery.batch_rows))
+        return stored if has_more else Collected(schema, pieces)
     if delivery.may_be_few:
         # A job has several parts.
-        groups = PartGroups(machine, fitting(delivery.part_rows), schema, enter)
+        few = most(JOB_BYTES // max(machine.cores, MOST_PARTS), delivery.part_rows)
+        groups = PartGroups(machine, rows.bounded(few).batches(), schema, enter)
         if groups.is_small:
-            return read(groups, delivery.part_rows)
-    most = delivery.part_rows * MOST
-    return read(PartStream(machine, fitting(most), schema), most)
-
-
-def _arrow_rdd(frame: Any, batch_rows: int) -> Any:
-    """Return an RDD of Arrow batches; stages the result depends on are run."""
-    return frame.toArrowBatchRdd(batch_rows, "UTC", False, False)
+            return LargeParts(groups, few, stored, delivery.batch_rows)
+    return LargeParts(PartStream(machine, rdd, schema), bound, stored, delivery.batch_rows)
 
 
 class Collected:
