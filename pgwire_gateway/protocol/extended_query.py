@@ -5,11 +5,12 @@ an error everything up to Sync is skipped; statements up to Sync are one transac
 client opened its own.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from catalog.errors import GatewayError
 from catalog.pg import sqlstate as codes
+from catalog.statements.splitting import StatementKind
 from pgwire_gateway.messages.base import FrontendMessage
 from pgwire_gateway.messages.extended_query import (
     Bind,
@@ -131,6 +132,10 @@ def on_describe(session: ClientSession, message: Describe) -> None:
     else:
         portal = _portal(session, message.name)
         plan, formats = portal.statement.plan, portal.result_formats
+        if (cursor_name := _fetched_by_postgresql(session, plan)) is not None:
+            # It may be another cursor than when the statement was prepared.
+            _describe_cursor(session, cursor_name, formats)
+            return
     fetched = session.fetched(plan)
     columns = plan.analysis.columns if plan and plan.analysis else None
     if fetched is not None or columns is not None:
@@ -146,10 +151,25 @@ def on_describe(session: ClientSession, message: Describe) -> None:
         session.send(RowDescription(field_descriptions(columns, formats)))
 
 
-def _describe_cursor(session: ClientSession, name: str) -> None:
-    """Tell the result types of a cursor that SQL has declared, which is a portal too."""
+def _describe_cursor(
+    session: ClientSession, name: str, formats: Sequence[int] | None = None
+) -> None:
+    """Tell the result types of a cursor that SQL has declared, which is a portal too.
+
+    Its rows have a format of its own, unless what fetches them has others.
+    """
     columns, code = session.catalog.analyses.describe_portal(name)
-    session.send(RowDescription(field_descriptions(columns, (code,))) if columns else NoData())
+    codes = (code,) if formats is None else formats
+    session.send(RowDescription(field_descriptions(columns, codes)) if columns else NoData())
+
+
+def _fetched_by_postgresql(session: ClientSession, plan: Plan | None) -> str | None:
+    """Return the name of the cursor of PostgreSQL's that a statement fetches from, if it does."""
+    if plan is None or plan.statement.kind is not StatementKind.FETCH:
+        return None
+    details = plan.statement.details
+    is_ours = details["name"] in session.portals
+    return None if details["is_move"] or is_ours else str(details["name"])
 
 
 def on_execute(session: ClientSession, message: Execute) -> None:

@@ -7,7 +7,6 @@ from catalog.bookkeeping.moments import TimeOuts
 from catalog.results import ResultColumn
 from catalog.statements.splitting import Statement
 from pgwire_gateway.planning.plans import Plan
-from pgwire_gateway.session.portals import format_codes
 from pgwire_gateway.session.services import Services
 from pgwire_gateway.session.state import ClientSession
 from pgwire_gateway.spark.batch_stores import BatchFile
@@ -79,5 +78,5 @@ class Invocation:
     @property
     def catalog_format(self) -> int:
         """The one format code PostgreSQL is asked for; text when several are wanted."""
-        codes = set(format_codes(self.result_formats, len(self.columns or ())))
+        codes = set(self.result_formats)
         return codes.pop() if len(codes) == 1 else 0

@@ -222,7 +222,7 @@ def _run_as_defined(call: Invocation, *, is_own: bool, is_guarded: bool) -> Stat
             return result
         session.finish_watch()
         session.transaction.settle()
-        reads = call.plan.only_reads or call.plan.route is Route.EXPLAIN
+        reads = call.plan.only_reads or call.plan.route in {Route.EXPLAIN, Route.CURSOR}
         if reads and attempt >= replanning.UNLOCKED_ATTEMPTS:
             session.transaction.begin_implicit()
         if is_guarded:
