@@ -11,7 +11,6 @@ thousand.
 from collections.abc import Iterable, Iterator
 
 from catalog.pg.nodes import SubLinkType
-from rewrite.command import Command, command
 from rewrite.key_constants import SAME_TYPE
 from rewrite.needs.columns import compared_column
 from rewrite.needs.constant_rows import known_rows
@@ -24,7 +23,7 @@ from rewrite.tree import Node
 
 _EXISTS, _ANY, _EXPR = SubLinkType.EXISTS, SubLinkType.ANY, SubLinkType.EXPR
 
-_OF_NO_ROW = ("setOperations", "hasAggs", "havingQual", "groupingSets")
+_OF_NO_ROW = ("hasAggs", "havingQual", "groupingSets")
 """What may make a row of a query whose WHERE no row satisfies: GROUP BY ROLLUP (v) does."""
 
 
@@ -82,7 +81,7 @@ def _pairs(condition: Node, varno: int, levels_up: int) -> Iterator[tuple[int, N
 
 def _of_exists(level: Level, varno: int, query: Node, definitions: Definitions) -> Fixed | None:
     inner = Level(query, level)
-    if command(query) is not Command.SELECT or any(query.get(name) for name in _OF_NO_ROW):
+    if any(query.get(name) for name in _OF_NO_ROW):
         return None
     pairs = dict(
         pair

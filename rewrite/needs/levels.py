@@ -54,8 +54,8 @@ def common_table(level: Level, entry: Node) -> Level | None:
     owner = level.up(entry.integer("ctelevelsup"))
     for definition in owner.query.nodes("cteList") if owner else ():
         if definition.text("ctename") == entry.text("ctename"):
-            is_plain = not entry.get("self_reference") and not definition.get("cterecursive")
-            return Level(definition.node("ctequery"), owner) if is_plain else None
+            recursive = definition.get("cterecursive")
+            return None if recursive else Level(definition.node("ctequery"), owner)
     return None
 
 

@@ -53,11 +53,8 @@ def queue(
     query = level.query
     if _limit(query, definitions) is None or query.get("limitOption") == _WITH_TIES:
         return None
-    marks = query.nodes("rowMarks")
-    if len(marks) != 1 or not _reads_one(level, own, conditions, definitions):
-        return None
-    (read,) = query.node("jointree").nodes("fromlist")
-    if marks[0]["rti"] != read["rtindex"]:
+    # Of one relation it is the rows of this one that are locked.
+    if not query.items("rowMarks") or not _reads_one(level, own, conditions, definitions):
         return None
     sort = tuple(query.nodes("sortClause"))
     references = {clause["tleSortGroupRef"] for clause in sort}

@@ -185,10 +185,9 @@ def _of_same_table(
 
 def _shown(query: Node, place: int) -> Node | None:
     """Return a column that a query shows, as it comes from its FROM clause; None for others."""
-    outputs = [entry for entry in query.nodes("targetList") if not entry["resjunk"]]
-    if not 0 < place <= len(outputs) or query.get("setOperations"):
+    if query.get("setOperations"):
         return None
-    shown = outputs[place - 1].node("expr")
+    shown = query.nodes("targetList")[place - 1].node("expr")
     return shown if shown.tag == "VAR" and not shown["varlevelsup"] else None
 
 

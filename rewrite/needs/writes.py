@@ -166,9 +166,7 @@ def _new_values(
     given = tuple(column for column in columns if column in change.columns)
     kept = tuple(column for column in columns if column not in given)
     assigned = change.known(given) if given else None
-    if change.command is not Command.UPDATE or assigned is None:
-        return None
-    if not change.affected or not kept or not set(kept).isdisjoint(generated):
+    if assigned is None or not set(kept).isdisjoint(generated):
         return None
     found = []
     for need in change.affected:

@@ -44,6 +44,10 @@ class ExpressionText:
             )
         return "(" + (" OR ".join(f"({row})" for row in rows) or "false") + ")"
 
+    def operator(self, oid: int) -> str:
+        """Return the name of an operator."""
+        return self._name("oprname", "pg_operator", oid)
+
     def expression(  # noqa: C901, PLR0911, PLR0912 - a case for each node
         self, node: Node, column: Callable[[int], str]
     ) -> str:

@@ -24,6 +24,7 @@ LONG_FILES = (
     "tests/server/test_public_api.py",
     "tests/catalog/test_conserved_writes.py",
     "tests/rewrite/needs/test_random_statements.py",
+    "tests/rewrite/needs/test_rule_lines.py",
     "tests/server/test_hot_rows.py",
     "integration/crash/test_partitions.py",
     "tests/server/test_model_files.py",

@@ -92,7 +92,7 @@ class Changes(Queries):
 
     def _plain_insert(self, table: str) -> str:
         columns = COLUMNS[table]
-        if self._flip(0.25):
+        if self._takes(0.25, Form.OMITTED):
             columns = columns[:-1]
         if self._flip(0.7):
             proposed = ", ".join(

@@ -43,6 +43,8 @@ class Form(Enum):
     AGGREGATE = "an aggregate without GROUP BY"
     HAVING = "HAVING without GROUP BY"
     ROLLUP = "grouping sets"
+    ORDERED = "ORDER BY"
+    MADE = "rows that a function makes of each"
 
     # Conditions.
     SEVERAL = "several columns, none of which is a key alone"
@@ -54,10 +56,23 @@ class Form(Enum):
     NEGATED = "NOT"
     ALL = "ALL"
 
+    OMITTED = "a column that an INSERT does not name"
+
     # Functions of users.
     CALLED = "a function of a value that is written or shown"
     TESTED = "a function in a condition"
     NOTED = "a function in a condition that does something"
+
+    # Schemas.
+    KEPT = "unique keys that are looked at when the statement has run, some of them computed"
+    POLICED = "policies for who runs the statement"
+
+    # Rows that are locked in turn.
+    BESIDE = "another relation beside the one whose rows are locked"
+    TIES = "WITH TIES"
+    PRECEDED = "OFFSET"
+    UNSTEADY = "a value that is another one before the statement"
+    UNLOCKED = "rows that are not locked"
 
     # Comparisons with what a subquery says of the same table.
     FOUND = "a column that is compared with what a subquery finds"

@@ -114,6 +114,7 @@ class Queries:
             column = item.columns[0]
         name = f"{item.alias}.{column}"
         other = self._column(item)
+        any_of = chance.choice(["= any", "= any", "= all", "<> any"])
         return chance.choice(
             [
                 f"{name} {chance.choice(COMPARISONS)} {self._constant(column)}",
@@ -122,7 +123,7 @@ class Queries:
                 f"{self._constant(column)} = {name}",
                 f"{name} between {self._constant(column)} and {self._constant(column)}",
                 f"{name} in ({self._constant(column)}, {self._constant(column)})",
-                f"{name} = any (array[{self._constant(column)}, {self._constant(column)}])",
+                f"{name} {any_of} (array[{self._constant(column)}, {self._constant(column)}])",
                 f"{name} not in ({self._constant()}, {self._constant()})",
                 f"{name} {chance.choice(['is null', 'is not null'])}",
                 f"({name} = {self._constant(column)} or {other} = {self._constant()})",

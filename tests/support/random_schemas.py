@@ -97,6 +97,42 @@ def schema(chance: random.Random) -> dict[str, str]:
     }
 
 
+INDEXES = (
+    "create unique index on a (u) where x > 3",
+    "create unique index on a (coalesce(y, 1), x)",
+    "create unique index on b (coalesce(r, 0), x)",
+    "create unique index on b (x, (k + y))",
+    "create unique index on c (k) where s > 6",
+)
+"""Unique indexes of which some rows have no value, or one that is computed."""
+
+
+def indexes(chance: random.Random) -> list[str]:
+    """Return some of these."""
+    return [index for index in INDEXES if chance.random() < 0.3]
+
+
+POLICIES = (
+    "create policy shown on a using (x > 3)",
+    "create policy shown on a using (k < 9 or exists (select from b where b.r = a.k))",
+    "create policy shown on b using (y in (select y from c where c.x > 2)) with check (true)",
+    "create policy shown on b using (y is null or y < 3)",
+)
+
+
+def policies(chance: random.Random, role: str) -> list[str]:
+    """Return what lets a role see and write some rows of two tables."""
+    chosen = [chance.choice(POLICIES[:2]), chance.choice(POLICIES[2:])]
+    return [
+        "alter table a enable row level security",
+        "alter table b enable row level security",
+        *chosen,
+        f"grant all on all tables in schema %s to {role}",
+        f"grant all on all sequences in schema %s to {role}",
+        f"grant usage on schema %s to {role}",
+    ]
+
+
 def triggers(chance: random.Random) -> list[str]:
     """Return triggers that change one source when the other is written, or none."""
     if chance.random() < 0.7:

@@ -4,12 +4,13 @@ Results are meant not to depend on the order in which PostgreSQL comes across ro
 whoever compares has to notice.
 """
 
+from tests.support.random_forms import Form
 from tests.support.random_queries import From, Item
+from tests.support.random_queues import QueueStatements
 from tests.support.random_schemas import COLUMNS
-from tests.support.random_sources import SourceStatements
 
 
-class Statements(SourceStatements):
+class Statements(QueueStatements):
     """A source of random statements."""
 
     def statement(self) -> str:
@@ -26,6 +27,7 @@ class Statements(SourceStatements):
             self._with: 10,
             self._derived: 3,
             self._limited: 6,
+            self._queued: 5,
             self._sourced: 70,
         }
         wanted = {
@@ -78,18 +80,26 @@ class Statements(SourceStatements):
             conditions.append(f"{self._column(item)} = {self._column(outer)}")
         tail = f" from {table} {alias}"
         tail += f" where {' and '.join(conditions)}" if conditions else ""
-        most = f" limit {chance.randrange(4)}"
-        query = chance.choice(
-            [
-                f"select {item.alias}.k{tail}{most}",
-                f"select {item.alias}.k{tail}{most}",
-                f"select {item.alias}.k{tail}{most} offset 1",
-                f"select distinct {self._column(item)}{tail}{most}",
-                f"select {self._column(item)}{tail} order by 1{most}",
-            ]
-        )
+        number = str(chance.randrange(4))
+        if self._takes(0.08, Form.UNSTEADY):
+            number = chance.choice(["null", "currval('clock') - 2"])
+        most = f" limit {number}"
+        kept = self._alias()
+        on = f"on {self._condition(item)} where {self._column(item)} > 3"
+        queries = {
+            Form.PLAIN: (2, f"select {item.alias}.k{tail}{most}"),
+            Form.PRECEDED: (1, f"select {item.alias}.k{tail}{most} offset 1"),
+            Form.DISTINCT: (1, f"select distinct {self._column(item)}{tail}{most}"),
+            Form.ORDERED: (1, f"select {self._column(item)}{tail} order by 1{most}"),
+            Form.GROUPED: (0.5, f"select {self._column(item)}{tail} group by 1{most}"),
+            Form.AGGREGATE: (0.5, f"select count({self._column(item)}){tail}{most}"),
+            Form.MADE: (0.5, f"select generate_series(5, {self._column(item)}){tail}{most}"),
+            Form.BESIDE: (0.5, f"select from b {kept} left join {table} {alias} {on}{most}"),
+        }
+        form = self._drawn({form: weight for form, (weight, _) in queries.items()})
+        _, query = queries[form]
         known = f"{row}.k = {self._constant('k')}"
-        if "order" in query:
+        if form in {Form.ORDERED, Form.AGGREGATE}:
             told = f"(select sum(n)::int from ({query}) s (n))"
         else:
             told = f"(select count(*)::int from ({query}) s)"

@@ -6,16 +6,17 @@ runs there unchanged. ``cold`` holds all rows and is what is searched, as a jour
 keys where a need names them, else by its conditions. What was found by a condition is remembered,
 and stands for what the same condition asks for later.
 
+Of a queue the first rows are made hot, and more when a statement has got beyond them. Values that
+are kept afterwards are looked for among all rows then.
+
 Of some tables all rows are hot. They are looked at before anything is searched, where the rule
 takes them for sources of keys.
 """
 
 import random
-import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
 import psycopg
 from psycopg.pq import ExecStatus
@@ -27,17 +28,19 @@ from rewrite.needs.results import Fixed, Image, Need, Needs, Refusal
 from rewrite.needs.sources import Source, places, sources
 from rewrite.needs.statement import needs
 from rewrite.tree import Node, walk
-from tests.support import random_schemas
+from tests.support import queues
 from tests.support.expression_text import ExpressionText
-from tests.support.random_forms import Form
-from tests.support.random_statements import Statements
+from tests.support.outcomes import Comparison, Outcome, Row, Verdict
+from tests.support.shared_values import cold_holders, looked_for_afterwards
 from tests.support.table_definitions import Analyst, definitions
 
-Row = tuple[int | None, ...]
 Rows = Mapping[str, Sequence[Row]]
 
+CLIENT = "thawing_client"
+"""A role that policies are for."""
 HOT_SHARE = 0.2
 """How many rows are hot before anything is thawed."""
+UNIQUE_VIOLATION = "23505"
 _RUNS = 12
 _PLANNERS = (
     "select 1",
@@ -48,45 +51,12 @@ _PLANNERS = (
     "set local enable_indexscan = off; set local enable_bitmapscan = off",
 )
 """Settings under which the same statement may come across rows in another order."""
+_LOCK = """case when xmax = pg_current_xact_id_if_assigned()::xid then 'l'
+ when xmax = '0'::xid and xmin is distinct from pg_current_xact_id_if_assigned()::xid then 'u'
+ else 'w' end"""
+_LOCKS = "luw"
 _ORDERS = 20
 """In how many orders the rows are met under each of them, before an answer is taken for the one."""
-
-
-class Verdict(Enum):
-    """How the comparison of one statement ended."""
-
-    SAME = "the same on hot rows as on all"
-    WHOLE = "the same, where the rule asks for all rows of a table"
-    REFUSED = "refused"
-    AMBIGUOUS = "the full tables give several answers"
-    UNDECIDED = "failed before all keys were known: another road is taken"
-    MISMATCH = "another answer on hot rows"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What can be seen of a statement."""
-
-    tag: str
-    """Its command tag, with the number of rows; or the SQLSTATE of its error."""
-    failed: bool
-    rows: Counter[tuple[str | None, ...]]
-    tables: dict[str, Counter[Row]]
-    """Contents afterwards; empty when it failed."""
-
-
-@dataclass
-class Comparison:
-    """One statement, and what came of it."""
-
-    sql: str
-    verdict: Verdict
-    reason: str = ""
-    runs: int = 0
-    expected: Outcome | None = None
-    found: Outcome | None = None
-    told: bool = False
-    """Whether sources told which rows were searched."""
 
 
 @dataclass
@@ -103,10 +73,15 @@ class Thawing:
 
     def __post_init__(self) -> None:
         self.readable: frozenset[str] = frozenset()
+        self._role = "none"
+        self._begun: list[queues.Begun] = []
         self._told = False
         self._contents_of_sources: Contents = {}
         self._remembered: dict[tuple[int, bytes], Counter[Row]] = {}
         self.connection = psycopg.connect(self.uri, autocommit=True)
+        known = self.connection.execute("select from pg_roles where rolname = %s", [CLIENT])
+        if known.fetchone() is None:
+            self.connection.execute(f"create role {CLIENT}")
         self._analyst = Analyst(self.uri)
         self._text = ExpressionText(self.connection)
         for setting in ("client_min_messages = error", "synchronous_commit = off", "jit = off"):
@@ -120,7 +95,13 @@ class Thawing:
     # -- set-up ------------------------------------------------------------------------------------
 
     def define(
-        self, tables: Mapping[str, str], others: Sequence[str], readable: Collection[str] = ()
+        self,
+        tables: Mapping[str, str],
+        others: Sequence[str],
+        readable: Collection[str] = (),
+        *,
+        kept_afterwards: bool = False,
+        has_policies: bool = False,
     ) -> None:
         """Create tables, given by the columns and constraints of each, then views and the like.
 
@@ -129,7 +110,11 @@ class Thawing:
             others: What is created after them.
             readable: Tables that are no journals: all their rows are hot. Their triggers touch
                 nothing but them.
+            kept_afterwards: Whether unique keys, but the primary ones, are looked at when a
+                statement has run.
+            has_policies: Whether statements are those of a role that policies are for.
         """
+        self._act_as("none")
         for schema in ("whole", "hot", "cold"):
             statements = [f"drop schema if exists {schema} cascade", f"create schema {schema}"]
             statements.append(f"set search_path = {schema}")
@@ -144,13 +129,21 @@ class Thawing:
                     f"create table {name} ({body}) with (autovacuum_enabled = false)"
                     for name, body in tables.items()
                 ]
-                statements += ["create sequence clock", "select nextval('clock')", *others]
+                statements += ["create sequence clock", "select nextval('clock')"]
+                statements += [one.replace("%s", schema) for one in others]
             self._do("; ".join(statements))
         self._do("reset search_path")
         self.tables = tuple(tables)
         self.readable = frozenset(readable)
         self._analyst.search_path("hot")
         found = definitions(self.connection, "hot", set(tables) - self.readable)
+        if kept_afterwards:
+            keyed = self.connection.execute(
+                "select indrelid::int8 from pg_index where indisprimary"
+            ).fetchall()
+            found = looked_for_afterwards(found, frozenset(relid for (relid,) in keyed))
+        if has_policies:
+            self._act_as(CLIENT)
         known = found.relations.keys() - found.tiered
         relations = found.relations | {
             relid: replace(found.relation(relid), code=None) for relid in known
@@ -174,6 +167,11 @@ class Thawing:
             ).fetchall()
         )
 
+    def _act_as(self, role: str) -> None:
+        """Let a role run the statements."""
+        self._role = role
+        self._analyst.connection.execute(f"set role {role}")
+
     def fill(self, rows: Rows) -> None:
         """Replace the rows of all tables, without those that a constraint refuses."""
         script = ["begin; set local search_path = whole", *self._emptied()]
@@ -181,7 +179,7 @@ class Thawing:
         for table, values in rows.items():
             for row in values:
                 self._send(f"insert into whole.{table} values {_values([row])}")
-        self.full = self._contents("whole")
+        self.full = self._contents("whole")[0]
         self._fill("cold", self.full)
         self._remembered.clear()
 
@@ -234,7 +232,8 @@ class Thawing:
         expected = self._run("whole", sql)
         if found.failed and wanted.recorded:
             return Comparison(sql, Verdict.UNDECIDED, found.tag, runs, expected, found)
-        if found == expected:
+        late = bool(found.failed and expected.failed and wanted.written)
+        if found == expected or late:
             verdict = Verdict.WHOLE if wanted.whole else Verdict.SAME
             reason = "failed" if found.failed else ""
             return Comparison(sql, verdict, reason, runs)
@@ -257,6 +256,7 @@ class Thawing:
         # What volatile functions said when the rows were searched they do not say again.
         self._send("begin; select setval('hot.clock', 2); select setval('whole.clock', 2)")
         self._send("set local search_path = hot")
+        self._begun = []
         found: dict[str, Counter[Row]] = {}
         for occurrence in wanted.occurrences:
             table = self._names[occurrence.relid]
@@ -272,8 +272,14 @@ class Thawing:
             known = self._named(relid, need, key)
             if known is not None:
                 return self._found(relid, self._among(relid, key, known))
+        condition = self._condition(relid, need) if need.conditions else "true"
+        if need.queue is not None:
+            names = self._columns[relid]
+            order = queues.order(need, self._text, lambda attnum: f"t.{names[attnum]}")
+            rows = list(self._found(relid, condition + order).elements())
+            self._begun.append(queues.Begun(self._names[relid], rows))
+            return self._begun[-1].first
         if need.enough is not None:
-            condition = self._condition(relid, need) if need.conditions else "true"
             (most,) = self._one(f"select {self._text.expression(need.enough, str)}::int")
             found = list(self._found(relid, condition).elements())
             return Counter(self.random_source.sample(found, min(int(most or 0), len(found))))
@@ -353,14 +359,43 @@ class Thawing:
             self._fill("hot", hot)
             found = self._run("hot", sql)
             if found.failed:
-                return found, runs
+                # What it locked tells how far it got all the same.
+                *_, untouched = self._contents("hot") if self._begun else [{}]
+                if not self._add(hot, self._behind(hot, untouched)):
+                    return found, runs
+                continue
             met = self._met(wanted, hot, found.tables)
-            if not self._add(hot, met):
+            late = self._late(wanted, hot, found.tables)
+            if late and not wanted.arbitrates:
+                return Outcome(UNIQUE_VIOLATION, True, Counter(), {}), runs
+            behind = self._behind(hot, found.untouched)
+            added = [self._add(hot, some) for some in (met, late, behind)]
+            if not any(added):
                 break
         else:
             raise AssertionError(f"{sql}: keys are met without end")
         tables = {t: found.tables[t] + (rows - hot[t]) for t, rows in self.full.items()}
-        return Outcome(found.tag, found.failed, found.rows, tables), runs
+        return replace(found, tables=tables), runs
+
+    def _behind(
+        self, hot: Mapping[str, Counter[Row]], untouched: Mapping[str, Counter[Row]]
+    ) -> dict[str, Counter[Row]]:
+        """Return the rows of queues that a statement may have got to."""
+        more: dict[str, Counter[Row]] = {}
+        for one in self._begun:
+            rows = one.more(hot[one.table], untouched[one.table])
+            more[one.table] = more.get(one.table, Counter()) | rows
+        return {table: rows for table, rows in more.items() if rows}
+
+    def _late(
+        self, wanted: Needs, before: Mapping[str, Counter[Row]], after: Mapping[str, Counter[Row]]
+    ) -> dict[str, Counter[Row]]:
+        """Return the cold rows that share a value which was written and is kept afterwards."""
+        found: dict[str, Counter[Row]] = {}
+        for table in {self._names[relid] for relid, _ in wanted.written}:
+            cold = self.full[table] - before[table]
+            found[table] = cold_holders(self.connection, f"whole.{table}", after[table], cold)
+        return {table: rows for table, rows in found.items() if rows}
 
     def _met(
         self, wanted: Needs, before: Mapping[str, Counter[Row]], after: Mapping[str, Counter[Row]]
@@ -399,27 +434,32 @@ class Thawing:
             self._fill("whole", self.full)
 
     def _run(self, schema: str, sql: str, settings: str = "select 1") -> Outcome:
-        self._do(f"begin; set local search_path = {schema}; select setval('clock', 5); {settings}")
+        path = f"set local search_path = {schema}"
+        self._do(f"begin; {path}; select setval('clock', 5); {settings}; set role {self._role}")
         try:
             result = self.connection.pgconn.exec_(sql.encode())
             if result.status in {ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK}:
                 late = self.connection.pgconn.exec_(b"set constraints all immediate")
                 if late.status == ExecStatus.COMMAND_OK:
+                    self._do("reset role")
+                    tag = (result.command_status or b"").decode()
+                    tables, locked, untouched = self._contents(schema)
+                    locked = locked if queues.locks_are_told(sql) else {}
                     rows = Counter(self._rows(result))
-                    return Outcome(
-                        (result.command_status or b"").decode(), False, rows, self._contents(schema)
-                    )
+                    return Outcome(tag, False, rows, tables, locked, untouched)
                 result = late
             state = result.error_field(psycopg.pq.DiagnosticField.SQLSTATE) or b""
             return Outcome(state.decode(), True, Counter(), {})
         finally:
             self._do("rollback")
 
-    def _contents(self, schema: str) -> dict[str, Counter[Row]]:
-        found: dict[str, Counter[Row]] = {}
+    def _contents(self, schema: str) -> tuple[dict[str, Counter[Row]], ...]:
+        """Return the rows of each table; those that are locked; and those not even that."""
+        found: tuple[dict[str, Counter[Row]], ...] = ({}, {}, {})
         for table in self.tables:
-            result = self._send(f"select * from {schema}.{table}")
-            found[table] = Counter(_row(row) for row in self._rows(result))
+            rows = self._rows(self._send(f"select {_LOCK}, t.* from {schema}.{table} t"))
+            for number, locks in enumerate((_LOCKS, "l", "u")):
+                found[number][table] = Counter(_row(row[1:]) for row in rows if row[0] in locks)
         return found
 
     @staticmethod
@@ -450,40 +490,3 @@ def _values(rows: Sequence[Row]) -> str:
         "(" + ", ".join("null" if value is None else str(value) for value in row) + ")"
         for row in rows
     )
-
-
-STATEMENTS_OF_FILLING = 40
-FILLINGS_OF_SCHEMA = 5
-
-
-def campaign(
-    thawing: Thawing,
-    number: int,
-    kinds: Collection[str] = (),
-    favoured: Collection[Form] = (),
-    number_type: str = "int",
-) -> Iterator[str]:
-    """Yield so many random statements, each for the schema and the rows that are there then.
-
-    Args:
-        thawing: Where they run.
-        number: How many.
-        kinds: What they begin with; others are left out.
-        favoured: Forms that are drawn far more often than usual, in half of the statements.
-        number_type: The type of the columns.
-    """
-    chance = thawing.random_source
-    done = 0
-    while done < number:
-        others = [*random_schemas.OTHERS, *random_schemas.triggers(chance)]
-        tables = random_schemas.schema(chance)
-        for name, body in tables.items():
-            tables[name] = body.replace(" int", f" {number_type}")
-        thawing.define(tables, others, random_schemas.READABLE)
-        statements = Statements(chance, kinds, favoured)
-        for _ in range(FILLINGS_OF_SCHEMA):
-            thawing.fill(random_schemas.rows(chance))
-            for _ in range(min(STATEMENTS_OF_FILLING, number - done)):
-                done += 1
-                cast = "::" + number_type.partition("(")[0]
-                yield re.sub(r"::int\b", cast, statements.statement())

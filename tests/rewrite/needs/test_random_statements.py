@@ -28,9 +28,11 @@ from rewrite.needs.results import Fixed, Image, Need, Needs, Occurrence
 from rewrite.query.predicates import conjuncts
 from rewrite.query.range_table import GROUP
 from rewrite.tree import Item, Node, transform, walk
+from tests.support.campaigns import campaign
 from tests.support.left_out import CONTROL_STATEMENTS, Patch, changed, found_after
+from tests.support.outcomes import Comparison, Verdict
 from tests.support.random_forms import Form
-from tests.support.thawing import Comparison, Thawing, Verdict, campaign
+from tests.support.thawing import Thawing
 
 pytestmark = pytest.mark.catalog
 

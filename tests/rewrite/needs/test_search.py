@@ -92,6 +92,38 @@ def test_what_depends_on_more_than_the_row_does_not_last(
     assert (found.is_lasting, found.parameters) == (lasting, parameters)
 
 
+QUEUE = "select k from t where v > 3 order by {} limit 2 for update"
+
+
+@pytest.mark.parametrize("order", ["w", "v", "w desc", "w nulls first", "w, k", "w + 1"])
+def test_a_queue_is_known_by_its_order(catalog: Catalog, order: str) -> None:
+    def found(by: str) -> tuple[bytes, bytes]:
+        told = condition(catalog.need(QUEUE.format(by)), catalog.definitions.volatility)
+        return told.digest, told.order
+
+    assert found(order)[0] == found("w")[0]
+    assert (found(order) == found("w")) is (order == "w")
+
+
+def test_an_order_that_depends_on_more_than_the_row_does_not_last(catalog: Catalog) -> None:
+    need = catalog.need(QUEUE.format("d - now()"))
+    assert not condition(need, catalog.definitions.volatility).is_lasting
+
+
+def test_the_first_rows_of_a_queue_are_the_first_in_its_order(catalog: Catalog) -> None:
+    need = catalog.need(QUEUE.format("w desc, v + 1"))
+    (template,) = catalog.analyst.queries("select * from only t")
+    first = condition(need, catalog.definitions.volatility).first(7).need
+    query = search(template, first, few=True)
+    assert query.nodes("sortClause") == list(first.queue.sort if first.queue else ())
+    junk = [target for target in query.nodes("targetList") if target["resjunk"]]
+    assert [target["ressortgroupref"] for target in junk] == [
+        clause["tleSortGroupRef"] for clause in query.nodes("sortClause")
+    ]
+    assert query.node("limitCount")["constvalue"] == (7).to_bytes(8, "little")
+    assert not search(template, first).nodes("sortClause")
+
+
 def test_the_rows_of_a_condition_are_found_by_it_alone(catalog: Catalog) -> None:
     need = catalog.need("delete from t using s where s.k = t.k and t.v > 3 and t.w is null")
     (template,) = catalog.analyst.queries("select * from only t")

@@ -61,6 +61,19 @@ create domain small as int check (value < 10);
 create domain smaller as small check (value < 5);
 create domain own as int check (mine(value) < 10);
 create domain made_of_own as own;
+create table lead (k int primary key, v int);
+create table follow (k int primary key references lead on update cascade, v int);
+create table moved (n int primary key, k int unique default 3 references lead
+  on update set default on delete set null);
+create table beyond (n int primary key, k int references moved (k));
+create domain reading as text check (query_to_xml(value, true, true, '') is not null);
+create operator !@! (leftarg = tsquery, rightarg = text, function = ts_rewrite);
+create view joined as select t.k, s.v from t join s on s.k = t.k;
+create function put() returns trigger language plpgsql as 'begin return new; end';
+create trigger put instead of update on joined for each row execute function put();
+create table made (k int primary key, a int, v int, g int generated always as (v * 2) stored, unique (a, g));
+create table flags (b bool primary key, v int);
+create table texts (w text primary key);
 create domain nested as int check (value::own is not null);
 create table named (name text collate "POSIX" primary key, other text);
 create table policed (k int primary key, v int);
@@ -68,7 +81,10 @@ alter table policed enable row level security;
 create policy visible on policed using (v in (select v from s where k < 5));
 create role somebody;
 grant usage on schema public to somebody;
-grant all on policed, s to somebody;
+create table watched (k int primary key, v int);
+alter table watched enable row level security;
+create policy visible on watched using (done(k) > 0);
+grant all on policed, s, watched to somebody;
 """
 
 
@@ -179,6 +195,13 @@ READS = [
         ["t: all"],
     ),
     ("select v from t where k > 5 and v is null", ["t: (k > 5) (v IS NULL)"]),
+    ("select v from t where k < 5 and t is not null", ["t: (k < 5)"]),
+    ("select v from t where tableoid = 5", ["t: all"]),
+    # Of arrays one element has to be equal, and has to be known.
+    ("select v from t where k = all (array[1, 2])", ["t: (k = ALL (ARRAY[1, 2]))"]),
+    ("select v from t where k <> any (array[1, 2])", ["t: (k <> ANY (ARRAY[1, 2]))"]),
+    ("select v from t where k = any (array[1, v])", ["t: (k = ANY (ARRAY[1, v]))"]),
+    ("select v from t where k = any (array[array[1, 2]])", ["t: (k = ANY (ARRAY[ARRAY[1, 2]])) [k: any of ARRAY[ARRAY[1, 2]]]"]),
     ("select v from t", ["t: all"]),
     ("select v from resident where k = 5", []),
     ("select t.v from t, s where t.k = s.k and t.v = 1 and s.v > 2", ["s: (v > 2)", "t: (v = 1) [v: 1]"]),
@@ -193,6 +216,17 @@ READS = [
         "with l (a) as (values (1), (3)) select t.v from t join l on k = a",
         ["t: [k: 1; 3]"],
     ),
+    # Where it is joined with others, or asked from within, a column is one of its own list.
+    ("select from t, s, (values (1, 2)) l (a, b) where t.k = l.a + s.k", ["s: all", "t: all"]),
+    (
+        "select from s, lateral (select from t, (values (1)) l (a) where t.k = l.a + s.k) q",
+        ["s: all", "t: all"],
+    ),
+    ("select from t, (values (1)) l (a) where t.k = l.a + (random() * 3)::int", ["t: all"]),
+    ("select from t, unnest(array[1, (random() * 3)::int]) l (a) where t.k = l.a", ["t: all"]),
+    ("with l (a) as (update s set k = 7 where k = 1 returning v) select from t, l where t.k = l.a", ["s: (k = 1) [k: 1]", "s: [k: 7]", "t: all"]),
+    ("with l (a) as (update t set v = t.k where k = 1 returning v) select from t, l where t.k = l.a", ["t: (k = 1) [k: 1]", "t: all"]),
+    ("select from texts where w in (select 'a'::char(3) union all select 'b'::text)", ["texts: all"]),
     ("with l as (select 7 as a) select t.v from t join l on k = a", ["t: [k: 7]"]),
     ("select t.v from t, (select max(a) from (values (1), (2)) l (a)) m where k = max", ["t: all"]),
     ("select t.v from t, (values (1), (random()::int)) l (a) where t.k = l.a", ["t: all"]),
@@ -258,6 +292,7 @@ READS = [
     ("select v from t where v > 3 order by k fetch first row with ties for update", ["t: (v > 3)"]),
     ("select v from t where v > 3 and random() < 1 order by k limit 2 for update", ["t: (v > 3)"]),
     ("select t.v from t, s where t.v > 3 and s.v > 3 order by t.k limit 2 for update of t", ["s: (v > 3)", "t: (v > 3)"]),
+    ("select v from t order by t limit 1 for update", ["t: all"]),
     ("select v from t where v > 3 for update", ["t: (v > 3)"]),
     # Rows that a subquery has found are hot.
     ("select * from t join (select k from t where v = 3) q on t.k = q.k", ["t: (v = 3) [v: 3]", "t: [k: ]"]),
@@ -267,12 +302,28 @@ READS = [
     ("select * from t join (select k from t where v = 3) q on t.v = q.k", ["t: (v = 3) [v: 3]", "t: all"]),
     ("select * from t right join (select k from t where v = 3) q on t.k = q.k", ["t: (v = 3) [v: 3]", "t: [k: ]"]),
     ("select * from t left join (select k from t where v = 3) q on t.k = q.k", ["t: (v = 3) [v: 3]", "t: all"]),
+    # Not those that it compares otherwise, or shows of another query.
+    ("select from two where a = (select a from two where v = 3 limit 1)", ["two: all", "two: int8(1) of (v = 3) [v: 3]"]),
+    ("select from partial where v = (select v from partial where k = 1)", ["partial: (k = 1) [k: 1]", "partial: all"]),
+    ("select from t where k = all (select k from t where v = 3)", ["t: (v = 3) [v: 3]", "t: all"]),
+    ("select from t where k <> any (select k from t where v = 3)", ["t: (v = 3) [v: 3]", "t: all"]),
+    ("select from t where k > (select k from t where v = 3)", ["t: (v = 3) [v: 3]", "t: all"]),
+    ("select from flags where b = exists (select b from flags where v = 3)", ["flags: (v = 3) [v: 3]", "flags: all"]),
+    ("select from t where k = (select t.k from t u where u.v = 3)", ["t: (v = 3) [v: 3]", "t: all"]),
+    (
+        "select from s where exists (select from (select k from t where v = 3) q, t where t.k = s.k)",
+        ["s: all", "t: (v = 3) [v: 3]", "t: all"],
+    ),
     ("select from t where v > 3 limit 2 offset 1", ["t: (v > 3)"]),
     ("select from t where v > 3 order by k limit 2", ["t: (v > 3)"]),
     ("select from t where v > 3 order by k fetch first row with ties", ["t: (v > 3)"]),
     ("select distinct v from t where v > 3 limit 2", ["t: (v > 3)"]),
     ("select count(*) from t where v > 3 limit 2", ["t: (v > 3)"]),
     ("select generate_series(1, v) from t where v > 3 limit 2", ["t: (v > 3)"]),
+    ("select from t, generate_series(1, t.v) limit 2", ["t: all"]),
+    ("select v from t where v > 3 group by v limit 2", ["t: (v > 3)"]),
+    ("select from t where v > 3 group by () limit 1", ["t: (v > 3)"]),
+    ("select from t where v > 3 having true limit 1", ["t: (v > 3)"]),
     ("select from t, s where t.v > 3 and s.v > 3 limit 2", ["s: (v > 3)", "t: (v > 3)"]),
     ("select from t where v > 3 and random() < 1 limit 2", ["t: (v > 3)"]),
     ("select (select v from s where s.v > 3 and s.k = t.v limit 1) from t where k = 5", ["s: (v > 3)", "t: (k = 5) [k: 5]"]),
@@ -333,6 +384,12 @@ WRITES = [
     ("insert into numbered (v) values (3)", ["new numbered(k) in numbered(k)", "numbered: none"]),
     ("insert into random default values", ["new random(k) in random(k)", "random: [v: 3]", "random: none"]),
     ("insert into doubled values (1, 2)", ["doubled: [k: 1]", "doubled: none", "new doubled(g) in doubled(g)"]),
+    ("update t set (k, v) = (select 7, 8) where k = 5", ["new t(k) in t(k)", "t: (k = 5) [k: 5]"]),
+    ("update made set a = 7, v = 3 where g = 4", ["made: (g = 4) [g: 4]", "new made(a, g) in made(a, g)"]),
+    (
+        "insert into random (k, v) values (null, 1) on conflict (k) do update set v = random.v",
+        ["new random(v) in random(v)", "random: [k: ]", "random: [v: 1]", "random: none"],
+    ),
     ("update doubled set v = 4 where k = 1", ["doubled: (k = 1) [k: 1]", "new doubled(g) in doubled(g)"]),
     ("update t set k = 7 where k = 5", ["t: (k = 5) [k: 5]", "t: [k: 7]"]),
     ("update t set k = k + 1 where k = 5", ["new t(k) in t(k)", "t: (k = 5) [k: 5]"]),
@@ -388,6 +445,15 @@ WRITES = [
         "update child set k = 7 where k = 5",
         ["child: (k = 5) [k: 5]", "child: [k: 7]", "grandchild: [c: 5]"],
     ),
+    # What becomes of the rows that reference others is looked at in its turn.
+    (
+        "update lead set k = 7 where k = 5",
+        ["beyond: [k: 5]", "follow: [k: 5]", "lead: (k = 5) [k: 5]", "lead: [k: 7]", "lead: all", "moved: [k: 5]", "new follow(k) in follow(k)", "new moved(k) in moved(k)"],
+    ),
+    (
+        "delete from lead where k = 5",
+        ["beyond: [k: 5]", "follow: [k: 5]", "lead: (k = 5) [k: 5]", "lead: [k: ]", "moved: [k: 5]", "moved: [k: ]"],
+    ),
     ("delete from tree where k = 1", ["old tree(k) in tree(up)", "tree: (k = 1) [k: 1]", "tree: [up: 1]"]),
     ("insert into resident values (1, 2)", []),
 ]  # fmt: skip
@@ -429,8 +495,13 @@ REFUSED = [
         "the volatile function done",
     ),
     ("delete from t where k = 1 and v::doing > 3", "the volatile function done"),
+    (
+        "update t set v = l.a from (values (1, done(2))) l (k, a) where t.k = l.k",
+        "the volatile function done",
+    ),
     ("insert into t select k from s group by k order by min(v) using <#", "a user's own operator"),
     ("insert into partial values (1, 2)", "an index with a predicate"),
+    ("insert into partial (k) values (1)", "an index with a predicate"),
     ("update partial set v = 3 where k = 1", "an index with a predicate"),
     ("insert into computed values (1, 2)", "an index with an expression"),
     ("update computed set v = 3 where k = 1", "an index with an expression"),
@@ -440,6 +511,10 @@ REFUSED = [
     ("select ctid from t where k = 1", "system columns"),
     ("select * from t tablesample system (10)", "TABLESAMPLE"),
     ("select * from ts_stat('select w::tsvector from t')", "reads tables"),
+    ("delete from t where k = 1 and w::tsquery !@! 'select' is null", "reads tables"),
+    ("update t set w = w::reading where k = 1", "reads tables"),
+    ("delete from t where current of c", "CURRENT OF"),
+    ("update joined set v = 1 where k = 1", "INSTEAD OF"),
     ("select query_to_xml('select * from t', true, true, '') from t where k = 1", "reads tables"),
 ]
 
@@ -525,29 +600,100 @@ def test_an_index_is_kept_where_nothing_is_written_that_it_looks_at(
     assert catalog.asked(sql) == ["computed: (k = 1) [k: 1]"]
 
 
+@pytest.mark.parametrize(
+    ("sql", "written", "arbitrates"),
+    [
+        # A row has a value also where it has none in the columns that it is computed from.
+        ("insert into computed (w) values (1)", True, False),
+        ("insert into computed (k, v) values (1, 2) on conflict do nothing", True, True),
+        (
+            "insert into computed values (1) on conflict (k) do update set v = 1",
+            True,
+            True,
+        ),
+        ("update computed set v = 1 where k = 1", True, False),
+        ("update computed set w = 1 where k = 1", False, False),
+        ("delete from computed where k = 1", False, False),
+    ],
+)
+def test_computed_values_are_looked_for_when_they_have_been_written(
+    catalog: Catalog, sql: str, written: bool, arbitrates: bool
+) -> None:
+    relid, known = catalog.relids["computed"], catalog.definitions
+    keys = tuple(
+        replace(key, irregular=None, computed=True, kept_afterwards=True) if key.irregular else key
+        for key in known.relation(relid).unique
+    )
+    computed = next(key for key in keys if key.computed)
+    relations = {**known.relations, relid: replace(known.relation(relid), unique=keys)}
+    found = catalog.needs(sql, replace(known, relations=relations))
+    assert ((relid, computed.columns) in found.written) is written
+    assert found.arbitrates is arbitrates
+
+
+def test_values_that_are_kept_afterwards_are_looked_for_before_by_an_upsert_alone(
+    catalog: Catalog,
+) -> None:
+    relid, known = catalog.relids["random"], catalog.definitions
+    keys = tuple(replace(key, kept_afterwards=True) for key in known.relation(relid).unique)
+    relations = {**known.relations, relid: replace(known.relation(relid), unique=keys)}
+    later = replace(known, relations=relations)
+    plain = catalog.needs("insert into random (k, v) values (null, 1)", later)
+    upsert = catalog.needs(
+        "insert into random (k, v) values (null, 1) on conflict do nothing", later
+    )
+    assert plain.written == upsert.written == {(relid, key.columns) for key in keys}
+    assert [one.needs for one in plain.occurrences] == [()]
+    assert len(upsert.occurrences) == 1 + len(keys)
+
+
 def test_a_table_read_alone_runs_no_trigger(catalog: Catalog) -> None:
     assert catalog.asked("select * from audited where k = 1") == ["audited: (k = 1) [k: 1]"]
 
 
-def test_a_trigger_is_met_by_way_of_a_foreign_key(catalog: Catalog) -> None:
+@pytest.mark.parametrize("field", ["code", "unfit"])
+def test_what_is_refused_is_met_by_way_of_a_foreign_key(catalog: Catalog, field: str) -> None:
     child = catalog.relids["child"]
     known = catalog.definitions
-    audited = replace(known.relation(child), code="the trigger audit")
+    refused = replace(known.relation(child), **{field: "the trigger audit"})
     with pytest.raises(Refusal, match="the trigger audit"):
         catalog.needs(
             "delete from parent where k = 1",
-            replace(known, relations={**known.relations, child: audited}),
+            replace(known, relations={**known.relations, child: refused}),
         )
 
 
-def test_policies_are_queries_like_others(catalog: Catalog) -> None:
+@pytest.fixture
+def policed(catalog: Catalog) -> Iterator[Catalog]:
+    """Yield the tables, seen by a role that policies are for."""
     catalog.analyst.connection.execute("set role somebody")
-    try:
-        found = catalog.asked("update policed set v = 1 where k = 3")
-    finally:
-        catalog.analyst.connection.execute("reset role")
+    yield catalog
+    catalog.analyst.connection.execute("reset role")
+
+
+def test_policies_are_queries_like_others(policed: Catalog) -> None:
+    found = policed.asked("update policed set v = 1 where k = 3")
     assert "s: (k < 5)" in found
     assert "policed: (k = 3) [k: 3]" in found
+
+
+@pytest.mark.parametrize("lock", ["", " for update"])
+def test_policies_leave_fewer_rows_than_a_limit_takes(policed: Catalog, lock: str) -> None:
+    found = policed.asked(f"select from policed where k > 3 limit 2{lock}")
+    assert "policed: (k > 3)" in found
+
+
+def test_a_function_that_a_policy_calls_is_one_in_a_condition(policed: Catalog) -> None:
+    with pytest.raises(Refusal, match="the volatile function done"):
+        policed.needs("update watched set v = 1 where k = 3")
+
+
+def test_rows_that_are_locked_are_not_any_rows(catalog: Catalog) -> None:
+    """Others may have locked those that are hot, and SKIP LOCKED goes on to the next."""
+    found = catalog.needs("select from t where v > 3 limit 2 for update skip locked")
+    (need,) = (need for one in found.occurrences for need in one.needs)
+    assert need.enough is None
+    assert need.queue is not None
 
 
 def test_several_queries_are_refused(catalog: Catalog) -> None:
