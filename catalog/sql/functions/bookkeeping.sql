@@ -376,7 +376,7 @@ DECLARE
     acting name := acting_role();
 BEGIN
     IF EXISTS (SELECT FROM pg_class c JOIN pg_roles r ON r.rolname = acting
-                WHERE c.oid = wanted AND c.relrowsecurity AND NOT r.rolbypassrls
+                WHERE c.oid = wanted AND c.relrowsecurity AND NOT (r.rolsuper OR r.rolbypassrls)
                   AND (c.relforcerowsecurity OR NOT pg_has_role(acting, c.relowner, 'USAGE'))) THEN
         RETURN false;
     END IF;
