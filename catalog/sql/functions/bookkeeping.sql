@@ -7,7 +7,7 @@ COMMENT ON SCHEMA pg_journal IS 'bookkeeping of journals; maintained by the gate
 
 -- Take what default privileges have given of something that has been made from all but its owner, who in an external catalog has
 -- uses of his own for them.
-CREATE OR REPLACE FUNCTION pg_journal.withhold(own regclass) RETURNS void
+CREATE OR REPLACE FUNCTION pg_journal.withhold_from_others(own text, granted aclitem[], owner oid) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
 SET event_triggers = off
@@ -17,28 +17,26 @@ DECLARE
 BEGIN
     FOR grantee IN
         SELECT DISTINCT CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE x.grantee::regrole::text END
-          FROM pg_class c, aclexplode(c.relacl) x WHERE c.oid = own AND x.grantee <> c.relowner
+          FROM aclexplode(granted) x WHERE x.grantee <> owner
     LOOP
         EXECUTE format('REVOKE ALL ON %s FROM %s CASCADE', own, grantee);
     END LOOP;
 END $$;
 
-CREATE OR REPLACE FUNCTION pg_journal.withhold_function(own regprocedure) RETURNS void
-LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION pg_journal.withhold(own regclass) RETURNS void
+LANGUAGE sql
 SET search_path = pg_catalog, pg_journal, pg_temp
-SET event_triggers = off
-AS $$
-DECLARE
-    grantee text;
-BEGIN
-    FOR grantee IN
-        SELECT DISTINCT CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE x.grantee::regrole::text END
-          FROM pg_proc p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) x
-         WHERE p.oid = own AND x.grantee <> p.proowner
-    LOOP
-        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %s CASCADE', own, grantee);
-    END LOOP;
-END $$;
+BEGIN ATOMIC
+    SELECT pg_journal.withhold_from_others('TABLE ' || own, c.relacl, c.relowner) FROM pg_class c WHERE c.oid = own;
+END;
+
+CREATE OR REPLACE FUNCTION pg_journal.withhold_function(own regprocedure) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, pg_journal, pg_temp
+BEGIN ATOMIC
+    SELECT pg_journal.withhold_from_others('FUNCTION ' || own, coalesce(p.proacl, acldefault('f', p.proowner)), p.proowner)
+      FROM pg_proc p WHERE p.oid = own;
+END;
 
 -- Keep the rows of a table of the bookkeeping's own from roles that PostgreSQL gives rights on all tables, as pg_read_all_data
 -- and pg_write_all_data: no policy lets them pass. The owner is exempt.
