@@ -5,7 +5,6 @@ Built on buenavista's server: one thread per connection.
 
 import logging
 import select
-import signal
 import socket
 import sys
 import threading
@@ -14,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from types import FrameType
 from typing import IO
 
 from buenavista.core import Connection as BuenaVistaConnection
@@ -33,6 +31,7 @@ from pgwire_gateway.listener.channel import ClientConnection
 from pgwire_gateway.listener.connection import ClientHandler
 from pgwire_gateway.listener.encryption import Encryption
 from pgwire_gateway.listener.paired_catalog import require_paired
+from pgwire_gateway.listener.termination import termination
 from pgwire_gateway.messages.base import ProtocolVersion
 from pgwire_gateway.messages.responses import BackendKeyData, ParameterStatus
 from pgwire_gateway.messages.startup import StartupMessage
@@ -458,7 +457,7 @@ def serve(config: Config) -> int:
     keep_freed_memory()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gateway = Gateway(config)
-    with _signals() as stopped:
+    with termination() as wait:
         gateway.start()
         if config.model is not None:
             try:
@@ -469,29 +468,11 @@ def serve(config: Config) -> int:
         logger.info("ready: listening on %s port %d", config.host, gateway.port)
         host = "localhost" if config.host in _ALL_ADDRESSES else config.host
         logger.info("connect with: psql -h %s -p %d -U postgres", host, gateway.port)
-        stopped.wait()
+        wait()
         logger.info("stopping")
         gateway.stop()
         logger.info("stopped")
     return 0
-
-
-@contextmanager
-def _signals() -> Iterator[threading.Event]:
-    """Turn SIGTERM and SIGINT into an event while the context lasts."""
-    stopped = threading.Event()
-
-    def on_signal(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        stopped.set()
-
-    previous = {
-        number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield stopped
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def _require_safe_address(config: Config) -> None:
