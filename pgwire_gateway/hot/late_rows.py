@@ -23,7 +23,7 @@ from catalog.bookkeeping.calls import Call
 from catalog.errors import CatalogError
 from catalog.hot import hot_keys
 from catalog.hot.hot_keys import Proposed, Unsearched
-from catalog.model import JournalTable, UniqueKey
+from catalog.model import Column, JournalTable, UniqueKey
 from catalog.pg import sqlstate
 from pgwire_gateway.rows import computed_keys, value_search
 from pgwire_gateway.rows.needed_rows import NeededRows, WantedRows
@@ -36,6 +36,7 @@ from pgwire_gateway.wire_types import plain_keys
 from pgwire_gateway.wire_types.catalog_rows import key_values
 from pgwire_gateway.wire_types.changed_rows import TextRow
 from rewrite.dialect import oids
+from rewrite.key_types import has_one_form
 from rewrite.needs.keys import Key, types_of
 from rewrite.needs.results import Refusal
 
@@ -229,6 +230,8 @@ class LateRows:
             named = frozenset(values)
             rows = value_search.rows_with(observation, table.relid, key.columns, named, lookups)
             return None if rows is None else _valued(table, key.columns, rows)
+        if not all(map(_has_one_text, map(table.column, key.columns))):
+            return None
         # Arrays are no values that files are looked up by.
         held = held_rows(self._call, observation, table, key.columns, values)
         return _valued(table, key.columns, held)
@@ -276,6 +279,12 @@ def _following(table: JournalTable, keys: Collection[Key]) -> set[Key]:
         most = min(last + FOLLOWING * len(drawn), last + MOST_FOLLOWING, highest)
         found |= {(*key[:place], n, *key[place + 1 :]) for n in range(last + 1, most + 1)}
     return found
+
+
+def _has_one_text(column: Column) -> bool:
+    """Return whether values of a column are equal where their texts are, and not elsewhere."""
+    element = oids.ELEMENTS.get(column.type_oid, column.type_oid)
+    return has_one_form(element, column.typmod)
 
 
 def _valued(

@@ -126,3 +126,29 @@ def test_rows_are_found_by_arrays(sessions: Connect) -> None:
         ("u3", [3, None], 0),
     ]
     assert one.execute("SELECT gateway.check('a')").fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "held", "same"),
+    [
+        ("interval", "1 day", "24:00:00"),
+        ("bpchar", "a", "a  "),
+        ("float8", "0", "-0"),
+    ],
+)
+def test_values_that_look_different_are_in_conflict_or_refused(
+    sessions: Connect, kind: str, held: str, same: str
+) -> None:
+    one = sessions()
+    one.execute(f"CREATE TABLE v (id serial PRIMARY KEY, u {kind} UNIQUE, n integer DEFAULT 0)")
+    one.execute(f"INSERT INTO v (u) VALUES ('{held}')")
+    make_tiered(one, "v")
+    try:
+        one.execute(
+            f"INSERT INTO v (u) VALUES ('{same}') ON CONFLICT (u) DO UPDATE SET n = v.n + 1"
+        )
+    except errors.FeatureNotSupported:
+        met = 0
+    else:
+        met = 1
+    assert one.execute("SELECT u::text, n FROM v").fetchall() == [(held, met)]
