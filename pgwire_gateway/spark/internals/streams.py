@@ -25,7 +25,7 @@ _PEEKED: Final = 9
 """A result of fewer batches is small, whatever could be proven about it."""
 
 FIRST_BYTES: Final = 1 << 20
-GROUP_BYTES: Final = 16 << 20
+GROUP_BYTES: Final = 8 << 20
 """How much the parts of one job are taken to have together, by what those before had."""
 MOST_PARTS: Final = 16
 JOB_BYTES: Final = 256 << 20
@@ -83,7 +83,7 @@ def _streamed(  # noqa: PLR0913, PLR0917 - as of `rows`, and what is known of th
     if delivery.may_be_few:
         # A job has several parts.
         few = most(JOB_BYTES // max(machine.cores, MOST_PARTS), delivery.part_rows)
-        groups = PartGroups(machine, rows.bounded(few).batches(), schema, enter)
+        groups = PartGroups(machine, rows.bounded(few).batches(), schema, few, enter)
         if groups.is_small:
             return LargeParts(groups, few, stored, delivery.batch_rows)
     return LargeParts(PartStream(machine, rdd, schema), bound, stored, delivery.batch_rows)
@@ -180,19 +180,26 @@ class PartGroups:
     is_complete = False
 
     def __init__(
-        self, machine: Machine, rdd: Any, schema: pa.Schema, enter: Callable[[], None] | None
+        self,
+        machine: Machine,
+        rdd: Any,
+        schema: pa.Schema,
+        bound: PartBound,
+        enter: Callable[[], None] | None,
     ) -> None:
         """Run the first job, of as many parts as there are cores.
 
         Args:
             machine: Where the RDD lives.
-            rdd: The result.
+            rdd: The result, of whose parts no more than a bound is computed.
             schema: Its schema.
+            bound: That bound.
             enter: Makes the jobs of this thread those of the statement, which others may have had.
         """
         self._machine = machine
         self._rdd = rdd.toJavaRDD()
         self.schema = schema
+        self._bound = bound
         self._enter = enter
         self._count = int(rdd.getNumPartitions())
         self._first = range(min(machine.cores, self._count))
@@ -208,14 +215,30 @@ class PartGroups:
             yield from batches
 
     def parts(self) -> Iterator[tuple[range, Iterator[pa.RecordBatch]]]:
-        """Yield the parts of each job, and their batches."""
+        """Yield the parts of each job, and their batches.
+
+        Which of several parts is not whole cannot be told: where one may be, each has a job.
+        """
         done, found = self._first, self._begun
         while found or done.stop < self._count:
-            yield done, iter(found)
-            width = _size(found) // len(done) + 1
-            most = max(min(GROUP_BYTES // width, MOST_PARTS), 1)
+            most = self._most_like(found, len(done))
+            if len(done) > 1 and self._bound.is_exceeded_by(found):
+                found = []
+                for number in done:
+                    part = range(number, number + 1)
+                    yield part, iter(self._read(part))
+            else:
+                yield done, iter(found)
             done = range(done.stop, min(done.stop + most, self._count))
             found = self._read(done)
+
+    def _most_like(self, found: Sequence[pa.RecordBatch], count: int) -> int:
+        """Return how many parts a job has when they have what so many others had."""
+        most = min(GROUP_BYTES // (_size(found) // count + 1), MOST_PARTS)
+        if self._bound.rows is not None:
+            rows = sum(batch.num_rows for batch in found)
+            most = min(self._bound.rows // (2 * (rows // count + 1)), most)
+        return max(most, 1)
 
     def close(self) -> None:
         """Do nothing: no job runs while nobody waits for it."""

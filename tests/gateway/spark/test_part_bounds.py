@@ -1,12 +1,14 @@
 """Results of rows far larger than those that are read: however large, few of them are in memory."""
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 import pytest
 
 from pgwire_gateway.spark.api import Delivery
 from pgwire_gateway.spark.arrow_schemas import arrow_schema
 from pgwire_gateway.spark.engine import SessionKind, SparkEngine
-from pgwire_gateway.spark.internals.large_parts import SLICE_BYTES
+from pgwire_gateway.spark.internals.large_parts import SLICE_BYTES, StoredParts
 from pgwire_gateway.spark.internals.part_bounds import PartBound, PlannedRows, row_bytes
 from pgwire_gateway.spark.internals.streams import begin
 
@@ -48,6 +50,33 @@ def test_batches_are_of_bounded_size_however_long_rows_are(
         assert set(batch.column(1).slice(0, 1).to_pylist()[0]) == {"x"}
         numbers += batch.column(0).to_pylist()
     assert numbers == list(range(ROWS))
+
+
+@pytest.mark.parametrize(("largest", "computed_again"), [(200_000, None), (4_000_000, 30)])
+def test_parts_that_have_much_together_are_computed_again_only_where_one_has(
+    spark_engine: SparkEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    largest: int,
+    computed_again: int | None,
+) -> None:
+    stored: list[int] = []
+    after = StoredParts.after
+
+    def noted(parts: StoredParts, first: int) -> Iterator[pa.RecordBatch]:
+        stored.append(first)
+        return after(parts, first)
+
+    monkeypatch.setattr(StoredParts, "after", noted)
+    session = spark_engine.sessions().of_kind(SessionKind.LARGE)
+    session.enter("test")
+    # Parts have ten rows; the first two have little, and so those after them are read together.
+    length = f"CASE WHEN id < 20 THEN 1 WHEN id DIV 10 = 30 THEN {largest} ELSE 200000 END"
+    query = f"SELECT id AS o1, repeat('x', CAST({length} AS INT)) AS o2 FROM range(0, 400, 1, 40)"
+    delivery = Delivery(50_000, collected=False, part_rows=100_000, may_be_few=True)
+    rows = session.query(query).rows(delivery, enter=lambda: session.enter("test"))
+    numbers = [number for batch in rows for number in batch.column(0).to_pylist()]
+    assert numbers == list(range(400))
+    assert stored == ([] if computed_again is None else [computed_again])
 
 
 VALUES = pa.table(
