@@ -465,6 +465,7 @@ def _select_into(into: Fields, statement: ParsedStatement) -> Mapping[str, Any]:
         "create_sql": f"CREATE {prefix}TABLE {target} AS {query_text} WITH NO DATA",
         "with_data": True,
         "if_not_exists": False,
+        "materialized": False,
         "temporary": into["rel"]["relpersistence"] == "t",
         "columns": (),
     }
@@ -476,7 +477,8 @@ _PERSISTENCE: Final = {"t": "TEMPORARY ", "u": "UNLOGGED "}
 def create_table_as(statement: ParsedStatement) -> Mapping[str, Any]:
     """`target`, `columns`, `query`, `create_sql`, `with_data`, `if_not_exists`, `temporary`.
 
-    `create_sql` is the statement WITH NO DATA; `executes` is set for CREATE TABLE … AS EXECUTE.
+    `create_sql` is the statement WITH NO DATA; `executes` is set for CREATE TABLE … AS EXECUTE,
+    `materialized` for CREATE MATERIALIZED VIEW.
     """
     fields = statement.fields
     encoded = statement.encoded
@@ -497,6 +499,7 @@ def create_table_as(statement: ParsedStatement) -> Mapping[str, Any]:
         "create_sql": encoded[:end].decode("utf-8", "surrogateescape").rstrip() + " WITH NO DATA",
         "with_data": not into.get("skipData", False),
         "if_not_exists": fields.get("if_not_exists", False),
+        "materialized": fields["objtype"] == "OBJECT_MATVIEW",
         "temporary": into["rel"]["relpersistence"] == "t",
         "executes": "ExecuteStmt" in fields["query"],
     }

@@ -95,7 +95,7 @@ class _Creation:
         """Return whether more rows are expected than a resident table is to have."""
         session, details = self._session, self._details
         most_rows = self._call.services.catalog.bounds.rows
-        if not most_rows or not details["with_data"]:
+        if not most_rows or not details["with_data"] or details["materialized"]:
             return False
         # Whether there is such a table already is not known yet.
         if details["temporary"] or details["if_not_exists"]:
@@ -151,7 +151,14 @@ class _Creation:
         with session.notices() as notices:
             created = local_queries.pass_on(session, details["create_sql"])
         exists = any(fields.get("C") == codes.DUPLICATE_TABLE for fields in notices)
-        if exists or not details["with_data"]:
+        if exists:
+            return created
+        if details["materialized"]:
+            raise UnsupportedError(
+                "CREATE MATERIALIZED VIEW of rows that PostgreSQL does not have is not supported",
+                hint="Create a table of them: CREATE TABLE ... AS.",
+            )
+        if not details["with_data"]:
             return created
         values = arguments()
         try:

@@ -105,6 +105,7 @@ BOUNDARIES: dict[str, dict[str, str]] = {
         "CREATE POLICY p ON own USING (v > pg_journal.random_mark())": DENIED,
         "CREATE RULE r AS ON INSERT TO own DO ALSO DELETE FROM pg_journal.segments": DENIED,
         "CREATE VIEW v AS SELECT j FROM cold_journal j": None,
+        "CREATE MATERIALIZED VIEW v AS SELECT j FROM cold_journal j": "0A000",
         "CREATE VIEW v AS SELECT t FROM gateway.tables t": None,
         "CREATE VIEW v AS SELECT * FROM pg_tables": None,
         "CREATE FUNCTION f() RETURNS bigint LANGUAGE sql BEGIN ATOMIC"

@@ -957,7 +957,7 @@ BEGIN
             -- whole rows are columns of views, which go with what they read
             OR y.typnamespace = 'pg_journal'::regnamespace
            AND NOT (d.classid = 'pg_class'::regclass
-                    AND (SELECT v.relkind FROM pg_class v WHERE v.oid = d.objid) = 'v')) THEN
+                    AND (SELECT v.relkind FROM pg_class v WHERE v.oid = d.objid) IN ('v', 'm'))) THEN
         PERFORM unauthorized();
     END IF;
 END $$;
