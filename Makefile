@@ -12,7 +12,7 @@ PACKAGES := pgwire_gateway rewrite catalog
 CLIENTS := $(addprefix integration/,alembic dbt django pg_dump pgbench psql/test_descriptions.py sqlalchemy)
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev install-clients install-dbt serve demo format lint typecheck layers check plans facts \
+.PHONY: help install install-dev install-clients install-dbt serve demo format lint typecheck layers check plans analyses facts \
 	test test-unit test-catalog test-spark test-server integration baseline bench bench-endurance soak clean
 
 help: ## List the targets
@@ -86,6 +86,9 @@ check: lint typecheck layers ## All static checks
 
 plans: install-dev ## Write anew what statements are compiled to, for review (tests/rewrite/plans)
 	$(BIN)/python -m tests.support.plans
+
+analyses: install-dev ## Write anew what PostgreSQL says of the statements that tests of the rule have (tests/rewrite/needs/analyses)
+	$(BIN)/python -m tests.support.write_analyses
 
 facts: install-dev ## Write anew what catalog/pg knows of PostgreSQL, from the embedded one
 	$(BIN)/python -m tests.support.facts

@@ -1,7 +1,9 @@
 """Writes simple analysed expressions as SQL again, to look rows up by them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
 
 import psycopg
 
@@ -18,14 +20,33 @@ _INTEGERS = {20, 21, 23, 26, 2205}
 _CURRENT_DATE = 0
 _KEYWORDS = {"numeric": '"numeric"'}
 """Functions whose names are those of types, too."""
+_NAME_COLUMNS: Final = {
+    "pg_collation": "collname",
+    "pg_operator": "oprname",
+    "pg_proc": "proname",
+    "pg_type": "typname",
+}
+
+Names = Callable[[str, int], str]
+"""Tells the name of what a table of pg_catalog has an OID of."""
+
+
+def names_in(connection: psycopg.Connection) -> Names:
+    """Return what tells the names in a database."""
+
+    @cache
+    def name(catalog: str, oid: int) -> str:
+        query = f"SELECT {_NAME_COLUMNS[catalog]} FROM pg_catalog.{catalog} WHERE oid = {oid}"
+        return connection.execute(query).fetchone()[0]
+
+    return name
 
 
 @dataclass
 class ExpressionText:
-    """The names of one database's operators, functions, types and columns."""
+    """Expressions with the names that operators, functions and types have in one database."""
 
-    connection: psycopg.Connection
-    _names: dict[tuple[str, int, int], str] = field(default_factory=dict)
+    name: Names
 
     def need(self, need: Need, column: Callable[[int], str]) -> str:
         """Return the condition that rows of a need satisfy."""
@@ -46,7 +67,7 @@ class ExpressionText:
 
     def operator(self, oid: int) -> str:
         """Return the name of an operator."""
-        return self._name("oprname", "pg_operator", oid)
+        return self.name("pg_operator", oid)
 
     def expression(  # noqa: C901, PLR0911, PLR0912 - a case for each node
         self, node: Node, column: Callable[[int], str]
@@ -67,10 +88,10 @@ class ExpressionText:
             case "OPEXPR" | "DISTINCTEXPR":
                 name = "IS DISTINCT FROM"
                 if node.tag == "OPEXPR":
-                    name = self._name("oprname", "pg_operator", node.integer("opno"))
+                    name = self.name("pg_operator", node.integer("opno"))
                 return f"({f' {name} '.join(parts)})" if len(parts) == 2 else f"({name} {parts[0]})"
             case "SCALARARRAYOPEXPR":
-                name = self._name("oprname", "pg_operator", node.integer("opno"))
+                name = self.name("pg_operator", node.integer("opno"))
                 return f"({parts[0]} {name} {'ANY' if node['useOr'] else 'ALL'} ({parts[1]}))"
             case "BOOLEXPR":
                 if node["boolop"] == "not":
@@ -87,7 +108,7 @@ class ExpressionText:
             case "RELABELTYPE":
                 return self.expression(node.node("arg"), column)
             case "COLLATEEXPR":
-                name = self._name("collname", "pg_collation", node.integer("collOid"))
+                name = self.name("pg_collation", node.integer("collOid"))
                 return f'{self.expression(node.node("arg"), column)} COLLATE "{name}"'
             case "ARRAYEXPR":
                 elements = [self.expression(part, column) for part in node.nodes("elements")]
@@ -96,7 +117,7 @@ class ExpressionText:
                 array = self.expression(node.node("arg"), column)
                 return f"({array})::{self._type(node.integer('resulttype'))}"
             case "FUNCEXPR":
-                name = self._name("proname", "pg_proc", node.integer("funcid"))
+                name = self.name("pg_proc", node.integer("funcid"))
                 return f"{_KEYWORDS.get(name, name)}({', '.join(parts)})"
             case "SQLVALUEFUNCTION" if node["op"] == _CURRENT_DATE:
                 return "CURRENT_DATE"
@@ -121,11 +142,4 @@ class ExpressionText:
         raise NotImplementedError(f"a constant of type {kind}")
 
     def _type(self, oid: int) -> str:
-        return self._name("typname", "pg_type", oid)
-
-    def _name(self, field_name: str, table: str, oid: int) -> str:
-        key = (table, oid, 0)
-        if key not in self._names:
-            query = f"SELECT {field_name} FROM pg_catalog.{table} WHERE oid = {oid}"
-            self._names[key] = self.connection.execute(query).fetchone()[0]
-        return self._names[key]
+        return self.name("pg_type", oid)

@@ -29,7 +29,7 @@ from rewrite.needs.sources import Source, places, sources
 from rewrite.needs.statement import needs
 from rewrite.tree import Node, walk
 from tests.support import queues
-from tests.support.expression_text import ExpressionText
+from tests.support.expression_text import ExpressionText, names_in
 from tests.support.outcomes import Comparison, Outcome, Row, Verdict
 from tests.support.shared_values import cold_holders, looked_for_afterwards
 from tests.support.table_definitions import Analyst, definitions
@@ -83,7 +83,7 @@ class Thawing:
         if known.fetchone() is None:
             self.connection.execute(f"create role {CLIENT}")
         self._analyst = Analyst(self.uri)
-        self._text = ExpressionText(self.connection)
+        self._text = ExpressionText(names_in(self.connection))
         for setting in ("client_min_messages = error", "synchronous_commit = off", "jit = off"):
             self.connection.execute(f"set {setting}")
 

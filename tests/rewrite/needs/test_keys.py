@@ -2,40 +2,18 @@
 
 # ruff: noqa: E501 - a line for each statement
 
-from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import NamedTuple
 
-import psycopg
 import pytest
 
-from catalog.model import Column, JournalTable
 from rewrite.context import ParameterValue
-from rewrite.needs.definitions import Definitions
 from rewrite.needs.keys import Contents, keys, named, types_of
 from rewrite.needs.results import Refusal
 from rewrite.needs.sources import Source, sources
 from rewrite.needs.statement import needs
-from tests.support.rewrite_oracle import database
-from tests.support.table_definitions import Analyst, definitions
-
-pytestmark = pytest.mark.catalog
-
-TABLES = """
-create table t (k bigint primary key, v int, w text);
-create table two (a varchar(4), b smallint, v int, primary key (a, b));
-create table padded (c char(3) primary key, v int);
-create table exact (n numeric primary key, v int);
-create table blank (c bpchar primary key, v int);
-create table amounts (n numeric(6, 2), v int, c char(3), primary key (n));
-create table kinds (b bytea, o oid, at time, v int, primary key (b, o, at));
-create table other (k int primary key, v int);
-create table dated (k int, at date, v int, primary key (k, at));
-create table timed (at timestamptz, is_on boolean, v int, primary key (at, is_on));
-create table resident (k int primary key, v int, w text);
-create table pair (k int, v int, primary key (k, v));
-"""
+from rewrite.tree import Node
+from tests.support.analyses import Analyses
 
 PARAMETERS = (
     ParameterValue(20, 7),
@@ -46,27 +24,27 @@ PARAMETERS = (
 TYPES = (20, 25, 1016, 20)
 
 
-class Catalog(NamedTuple):
+@dataclass
+class Catalog:
     """The tables, of which all but ``resident`` are tiered."""
 
-    definitions: Definitions
-    analyst: Analyst
-    tables: dict[str, JournalTable]
+    analyses: Analyses
+
+    def __post_init__(self) -> None:
+        self.definitions = self.analyses.definitions
+        self.tables = self.analyses.tables
+
+    def queries(self, sql: str) -> tuple[Node, ...]:
+        return self.analyses.queries(sql, TYPES)
 
     def keys(self, sql: str, table: str, most: int = 4) -> set[tuple[object, ...]]:
-        found = needs(self.analyst.queries(sql, TYPES), self.definitions)
+        found = needs(self.queries(sql), self.definitions)
         return set(keys(found, self.tables[table], PARAMETERS, most=most))
 
 
 @pytest.fixture(scope="module")
-def catalog(oracle_uri: str) -> Iterator[Catalog]:
-    with database(oracle_uri, "needed_keys") as connection:
-        connection.execute(TABLES)
-        tables = {table.name: table for table in _tables(connection)}
-        tiered = set(tables) - {"resident"}
-        analyst = Analyst(connection.info.dsn)
-        yield Catalog(definitions(connection, "public", tiered), analyst, tables)
-        analyst.connection.close()
+def catalog(analyses: Analyses) -> Catalog:
+    return Catalog(analyses)
 
 
 SOURCES = [
@@ -135,7 +113,7 @@ def test_keys_come_from_tables_that_are_looked_at(
     resident = catalog.tables["resident"].relid
     known = replace(catalog.definitions, readable=frozenset({resident}))
     target = catalog.tables[table]
-    found = needs(catalog.analyst.queries(sql, TYPES), known)
+    found = needs(catalog.queries(sql), known)
     asked = sources((need for one in found.occurrences for need in one.needs), (target.key,))
     assert {source.relid for source in asked} == {resident}
     contents = {
@@ -162,7 +140,7 @@ def test_keys_come_from_tables_that_are_looked_at(
 )
 def test_keys_that_are_computed_are_not_known(catalog: Catalog, sql: str) -> None:
     known = replace(catalog.definitions, readable=frozenset({catalog.tables["resident"].relid}))
-    found = needs(catalog.analyst.queries(sql, TYPES), known)
+    found = needs(catalog.queries(sql), known)
     with pytest.raises(Refusal, match="not named by constants"):
         keys(found, catalog.tables["t"], PARAMETERS, most=9)
 
@@ -176,7 +154,7 @@ def test_keys_that_are_computed_are_not_known(catalog: Catalog, sql: str) -> Non
 )
 def test_keys_that_are_equal_as_padded_ones_are_not_known(catalog: Catalog, sql: str) -> None:
     known = replace(catalog.definitions, readable=frozenset({catalog.tables["resident"].relid}))
-    found = needs(catalog.analyst.queries(sql, TYPES), known)
+    found = needs(catalog.queries(sql), known)
     with pytest.raises(Refusal, match="not named by constants"):
         keys(found, catalog.tables["two"], PARAMETERS, most=9)
 
@@ -185,7 +163,7 @@ def test_values_that_a_column_would_cut_are_not_known(catalog: Catalog) -> None:
     resident = catalog.tables["resident"].relid
     known = replace(catalog.definitions, readable=frozenset({resident}))
     sql = "insert into two select w, k from resident on conflict do nothing"
-    found = needs(catalog.analyst.queries(sql), known)
+    found = needs(catalog.queries(sql), known)
     fits: Contents = {Source(resident, (1, 3)): [(1, "four")]}
     is_cut: Contents = {Source(resident, (1, 3)): [(1, "longer")]}
     assert keys(found, catalog.tables["two"], (), most=9, contents=fits) == {("four", 1)}
@@ -197,7 +175,7 @@ def test_what_is_looked_at_tells_the_values_of_each_key(catalog: Catalog) -> Non
     resident = catalog.tables["resident"].relid
     known = replace(catalog.definitions, readable=frozenset({resident}))
     sql = "delete from t where exists (select from resident s where s.k = t.k and s.v = t.v)"
-    (occurrence,) = needs(catalog.analyst.queries(sql), known).occurrences
+    (occurrence,) = needs(catalog.queries(sql), known).occurrences
     named_by = ((1,), (2,), (1, 2))
     contents = {
         source: list(zip(*(HELD[column] for column in source.columns), strict=True))
@@ -207,21 +185,6 @@ def test_what_is_looked_at_tells_the_values_of_each_key(catalog: Catalog) -> Non
     types = types_of(catalog.tables["t"])
     found = [named(need, key, types, (), most=9, contents=contents) for key in named_by]
     assert found == [{(1,), (2,)}, {(10,), (20,)}, {(1, 10), (2, 20)}]
-
-
-def _tables(connection: psycopg.Connection) -> Iterator[JournalTable]:
-    found = connection.execute(
-        "select c.oid::int8, c.relname, i.indkey::int2[] from pg_class c join pg_index i"
-        " on i.indrelid = c.oid where c.relnamespace = 'public'::regnamespace"
-    ).fetchall()
-    for relid, name, key in found:
-        attributes = connection.execute(
-            "select attnum, attname, atttypid::int8, atttypmod, attnotnull, attname"
-            " from pg_attribute where attrelid = %s and attnum > 0 order by attnum",
-            (relid,),
-        ).fetchall()
-        columns = tuple(Column(*attribute) for attribute in attributes)
-        yield JournalTable(relid, "public", name, columns, tuple(key), "key", 1, "")
 
 
 NAMED = [

@@ -1,35 +1,24 @@
 """What a condition is remembered by, and the query that finds its rows."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from rewrite.needs.definitions import Definitions
 from rewrite.needs.results import Need
 from rewrite.needs.search import condition, search
 from rewrite.needs.statement import needs
 from rewrite.tree import walk
-from tests.support.rewrite_oracle import database
-from tests.support.table_definitions import Analyst, definitions
-
-pytestmark = pytest.mark.catalog
-
-TABLES = """
-create table t (k int primary key, v int, w int, d timestamptz);
-create table s (k int primary key, v int);
-"""
+from tests.support.analyses import Analyses
 
 
 class Catalog:
     """Tables, all of them tiered."""
 
-    def __init__(self, definitions: Definitions, analyst: Analyst) -> None:
-        self.definitions = definitions
-        self.analyst = analyst
+    def __init__(self, analyses: Analyses) -> None:
+        self.definitions = analyses.definitions
+        self.queries = analyses.queries
 
     def need(self, sql: str) -> Need:
         """Return the first need of a statement that conditions tell."""
-        found = needs(self.analyst.queries(sql), self.definitions)
+        found = needs(self.queries(sql), self.definitions)
         return next(
             need for occurrence in found.occurrences for need in occurrence.needs if need.conditions
         )
@@ -39,12 +28,8 @@ class Catalog:
 
 
 @pytest.fixture(scope="module")
-def catalog(oracle_uri: str) -> Iterator[Catalog]:
-    with database(oracle_uri, "searches") as connection:
-        connection.execute(TABLES)
-        analyst = Analyst(connection.info.dsn)
-        yield Catalog(definitions(connection, "public", {"t", "s"}), analyst)
-        analyst.connection.close()
+def catalog(analyses: Analyses) -> Catalog:
+    return Catalog(analyses)
 
 
 FIRST = "update t set v = 1 where v > 3"
@@ -112,7 +97,7 @@ def test_an_order_that_depends_on_more_than_the_row_does_not_last(catalog: Catal
 
 def test_the_first_rows_of_a_queue_are_the_first_in_its_order(catalog: Catalog) -> None:
     need = catalog.need(QUEUE.format("w desc, v + 1"))
-    (template,) = catalog.analyst.queries("select * from only t")
+    (template,) = catalog.queries("select * from only t")
     first = condition(need, catalog.definitions.volatility).first(7).need
     query = search(template, first, few=True)
     assert query.nodes("sortClause") == list(first.queue.sort if first.queue else ())
@@ -126,7 +111,7 @@ def test_the_first_rows_of_a_queue_are_the_first_in_its_order(catalog: Catalog) 
 
 def test_the_rows_of_a_condition_are_found_by_it_alone(catalog: Catalog) -> None:
     need = catalog.need("delete from t using s where s.k = t.k and t.v > 3 and t.w is null")
-    (template,) = catalog.analyst.queries("select * from only t")
+    (template,) = catalog.queries("select * from only t")
     quals = search(template, need).node("jointree").node("quals")
     assert len(quals.nodes("args")) == 2
     assert {node["varno"] for node, _ in walk(quals) if node.tag == "VAR"} == {1}

@@ -2,10 +2,9 @@
 
 # ruff: noqa: E501 - a line for each shape
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
-import psycopg
 import pytest
 
 from rewrite.key_constants import is_readable
@@ -13,104 +12,32 @@ from rewrite.needs.definitions import Definitions, Relation
 from rewrite.needs.results import Fixed, Need, Needs, Refusal
 from rewrite.needs.search import is_whole
 from rewrite.needs.statement import needs
+from rewrite.tree import Node
+from tests.support.analyses import Analyses
 from tests.support.expression_text import ExpressionText
-from tests.support.rewrite_oracle import database
-from tests.support.table_definitions import Analyst, definitions
-
-pytestmark = pytest.mark.catalog
-
-TABLES = """
-create table t (k int primary key, v int, w text, d date);
-create table s (k int primary key, v int);
-create table resident (k int primary key, v int);
-create table two (a int, b int, v int, primary key (a, b));
-create table parent (k int primary key, u int unique, v int);
-create table child (k int primary key, p int references parent on delete cascade, v int);
-create table grandchild (k int primary key, c int references child (k) on update cascade);
-create table pair (k int primary key, a int, b int, foreign key (a, b) references two);
-create table tree (k int primary key, up int references tree on delete cascade);
-create table numbered (k int generated always as identity primary key, v int);
-create table random (k uuid primary key default gen_random_uuid(), v int default 3 unique);
-create table doubled (k int primary key, v int, g int generated always as (v * 2) stored unique);
-create table partial (k int primary key, v int);
-create unique index on partial (v) where v > 0;
-create table computed (k int primary key, v int, w int);
-create unique index on computed (k, abs(v));
-create table nothing (k int primary key, v int, unique nulls not distinct (v));
-create table audited (k int primary key, v int);
-create function note() returns trigger language plpgsql as 'begin return new; end';
-create trigger audit before update on audited for each row execute function note();
-create table ranged (k int primary key, v int) partition by range (k);
-create view positive as select k, v from t where v > 0;
-create view totals as select v, count(*) as n from t where k < 100 group by v;
-create function mine(int) returns int language sql immutable return $1;
-create function seen(int) returns int language sql stable return $1;
-create function done(int) returns int language sql volatile return $1;
-create function done(int, int) returns int language sql volatile return $1;
-create operator @@@ (leftarg = int, rightarg = int, function = done);
-create aggregate all_of(int) (sfunc = int4pl, stype = int);
-create operator <# (leftarg = int, rightarg = int, function = int4gt);
-create operator <=# (leftarg = int, rightarg = int, function = int4ge);
-create operator =# (leftarg = int, rightarg = int, function = int4eq);
-create operator >=# (leftarg = int, rightarg = int, function = int4le);
-create operator ># (leftarg = int, rightarg = int, function = int4lt);
-create operator class backwards for type int using btree as operator 1 <#, operator 2 <=#,
-  operator 3 =#, operator 4 >=#, operator 5 >#, function 1 btint4cmp (int, int);
-create domain doing as int check (done(value) < 10);
-create domain small as int check (value < 10);
-create domain smaller as small check (value < 5);
-create domain own as int check (mine(value) < 10);
-create domain made_of_own as own;
-create table lead (k int primary key, v int);
-create table follow (k int primary key references lead on update cascade, v int);
-create table moved (n int primary key, k int unique default 3 references lead
-  on update set default on delete set null);
-create table beyond (n int primary key, k int references moved (k));
-create domain reading as text check (query_to_xml(value, true, true, '') is not null);
-create operator !@! (leftarg = tsquery, rightarg = text, function = ts_rewrite);
-create view joined as select t.k, s.v from t join s on s.k = t.k;
-create function put() returns trigger language plpgsql as 'begin return new; end';
-create trigger put instead of update on joined for each row execute function put();
-create table made (k int primary key, a int, v int, g int generated always as (v * 2) stored, unique (a, g));
-create table flags (b bool primary key, v int);
-create table texts (w text primary key);
-create domain nested as int check (value::own is not null);
-create table named (name text collate "POSIX" primary key, other text);
-create table policed (k int primary key, v int);
-alter table policed enable row level security;
-create policy visible on policed using (v in (select v from s where k < 5));
-create role somebody;
-grant usage on schema public to somebody;
-create table watched (k int primary key, v int);
-alter table watched enable row level security;
-create policy visible on watched using (done(k) > 0);
-grant all on policed, s, watched to somebody;
-"""
 
 
 class Catalog:
     """The tables, of which all but ``resident`` are tiered."""
 
-    def __init__(self, connection: psycopg.Connection) -> None:
-        connection.execute(TABLES)
-        names = connection.execute(
-            "select relname, oid::int8 from pg_class where relnamespace = 'public'::regnamespace"
-            " and relkind in ('r', 'p')"
-        ).fetchall()
-        self.relids: dict[str, int] = dict(names)
-        self.names = {relid: name for name, relid in names}
-        self.definitions = definitions(connection, "public", set(self.relids) - {"resident"})
+    def __init__(self, analyses: Analyses, role: str = "") -> None:
+        self.analyses = analyses
+        self.role = role
+        self.relids = {name: table.relid for name, table in analyses.tables.items()}
+        self.names = {relid: name for name, relid in self.relids.items()}
         self.columns = {
-            (relid, attnum): name
-            for relid, attnum, name in connection.execute(
-                "select attrelid::int8, attnum::int4, attname from pg_attribute"
-            )
+            (table.relid, column.attnum): column.name
+            for table in analyses.tables.values()
+            for column in table.columns
         }
-        self.analyst = Analyst(connection.info.dsn)
-        self._text = ExpressionText(connection)
+        self.definitions = analyses.definitions
+        self._text = ExpressionText(analyses.name)
+
+    def queries(self, sql: str) -> tuple[Node, ...]:
+        return self.analyses.queries(sql, role=self.role)
 
     def needs(self, sql: str, known: Definitions | None = None) -> Needs:
-        return needs(self.analyst.queries(sql), known or self.definitions)
+        return needs(self.queries(sql), known or self.definitions)
 
     def asked(self, sql: str) -> list[str]:
         """Return a line for each occurrence, and one for what is searched afterwards."""
@@ -154,13 +81,8 @@ class Catalog:
 
 
 @pytest.fixture(scope="module")
-def catalog(oracle_uri: str) -> Iterator[Catalog]:
-    with database(oracle_uri, "needs") as connection:
-        opened = Catalog(connection)
-        yield opened
-        opened.analyst.connection.close()
-        connection.execute("drop owned by somebody")
-        connection.execute("drop role somebody")
+def catalog(analyses: Analyses) -> Catalog:
+    return Catalog(analyses)
 
 
 READS = [
@@ -567,7 +489,7 @@ def test_what_is_asked_for(catalog: Catalog, sql: str, expected: list[str]) -> N
 def test_a_condition_tells_all_changed_rows_where_it_is_all_there_is(
     catalog: Catalog, sql: str, expected: bool
 ) -> None:
-    (query,) = catalog.analyst.queries(sql)
+    (query,) = catalog.queries(sql)
     relid = catalog.relids["t"]
     (need,) = (
         need for one in catalog.needs(sql).occurrences if one.relid == relid for need in one.needs
@@ -664,11 +586,9 @@ def test_what_is_refused_is_met_by_way_of_a_foreign_key(catalog: Catalog, field:
 
 
 @pytest.fixture
-def policed(catalog: Catalog) -> Iterator[Catalog]:
-    """Yield the tables, seen by a role that policies are for."""
-    catalog.analyst.connection.execute("set role somebody")
-    yield catalog
-    catalog.analyst.connection.execute("reset role")
+def policed(analyses: Analyses) -> Catalog:
+    """The tables, seen by a role that policies are for."""
+    return Catalog(analyses, "somebody")
 
 
 def test_policies_are_queries_like_others(policed: Catalog) -> None:
@@ -697,7 +617,7 @@ def test_rows_that_are_locked_are_not_any_rows(catalog: Catalog) -> None:
 
 
 def test_several_queries_are_refused(catalog: Catalog) -> None:
-    queries = catalog.analyst.queries("delete from t where k = 1")
+    queries = catalog.queries("delete from t where k = 1")
     with pytest.raises(Refusal, match="rules"):
         needs(queries * 2, catalog.definitions)
 

@@ -1,0 +1,12 @@
+create table t (k bigint primary key, v int, w text);
+create table two (a varchar(4), b smallint, v int, primary key (a, b));
+create table padded (c char(3) primary key, v int);
+create table exact (n numeric primary key, v int);
+create table blank (c bpchar primary key, v int);
+create table amounts (n numeric(6, 2), v int, c char(3), primary key (n));
+create table kinds (b bytea, o oid, at time, v int, primary key (b, o, at));
+create table other (k int primary key, v int);
+create table dated (k int, at date, v int, primary key (k, at));
+create table timed (at timestamptz, is_on boolean, v int, primary key (at, is_on));
+create table resident (k int primary key, v int, w text);
+create table pair (k int, v int, primary key (k, v));
