@@ -65,7 +65,7 @@ def _parts(level: Level) -> Iterator[tuple[Item, bool]]:
             for entry in query.nodes(name):
                 listed = kind is Command.INSERT and entry["rtekind"] == VALUES
                 yield entry.get("securityQuals"), False
-                yield entry.replace(securityQuals=None), listed or alone
+                yield entry, listed or alone
         else:
             yield value, name in {"onConflict", "returningList"} or (name == "targetList" and shown)
 

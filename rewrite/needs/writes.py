@@ -158,7 +158,7 @@ def _new_values(
     """Return the rows that have values some columns may get together; None if not known.
 
     Of an UPDATE, columns that are not assigned keep the values that its conditions compare them
-    with.
+    with. Those of a unique key that a subquery has found in hot rows no other row has.
     """
     rows = change.known(columns)
     if rows is not None:
@@ -170,7 +170,7 @@ def _new_values(
         return None
     found = []
     for need in change.affected:
-        fixed = tuple(one for one in (f.among(kept) for f in need.known) if one.columns)
+        fixed = tuple(one for one in (f.among(kept) for f in need.fixed) if one.columns)
         if {column for one in fixed for column in one.columns} != set(kept):
             return None
         found.append(Need(fixed=(Fixed(given, assigned), *fixed)))

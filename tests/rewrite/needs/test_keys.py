@@ -171,6 +171,35 @@ def test_values_that_a_column_would_cut_are_not_known(catalog: Catalog) -> None:
         keys(found, catalog.tables["two"], (), most=9, contents=is_cut)
 
 
+def test_values_that_are_rounded_once_are_known(catalog: Catalog) -> None:
+    exact = catalog.tables["exact"].relid
+    known = replace(catalog.definitions, readable=frozenset({exact}))
+    contents: Contents = {Source(exact, (1,)): [("0.0049",), ("0.0051",)]}
+    sql = "insert into amounts select n from exact on conflict do nothing"
+    found = needs(catalog.queries(sql), known).of(catalog.tables["amounts"].relid)
+    assert keys(found, catalog.tables["amounts"], (), most=9, contents=contents) == {
+        (Decimal("0.00"),),
+        (Decimal("0.01"),),
+    }
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "insert into amounts select n::numeric(6, 3)::numeric(6, 2) from exact on conflict do nothing",
+        "insert into amounts select n from (select n::numeric(6, 3) from exact) s on conflict do nothing",
+    ],
+)
+def test_values_that_are_rounded_twice_are_not_known(catalog: Catalog, sql: str) -> None:
+    """0.0049 becomes 0.005, and that 0.01."""
+    exact = catalog.tables["exact"].relid
+    known = replace(catalog.definitions, readable=frozenset({exact}))
+    contents: Contents = {Source(exact, (1,)): [("0.0049",)]}
+    found = needs(catalog.queries(sql), known).of(catalog.tables["amounts"].relid)
+    with pytest.raises(Refusal, match="known only when the statement runs"):
+        keys(found, catalog.tables["amounts"], (), most=9, contents=contents)
+
+
 def test_what_is_looked_at_tells_the_values_of_each_key(catalog: Catalog) -> None:
     resident = catalog.tables["resident"].relid
     known = replace(catalog.definitions, readable=frozenset({resident}))

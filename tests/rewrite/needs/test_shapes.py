@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rewrite.key_constants import is_readable
-from rewrite.needs.definitions import Definitions, Relation
+from rewrite.needs.definitions import Definitions, Relation, UniqueKey
 from rewrite.needs.results import Fixed, Need, Needs, Refusal
 from rewrite.needs.search import is_whole
 from rewrite.needs.statement import needs
@@ -39,9 +39,9 @@ class Catalog:
     def needs(self, sql: str, known: Definitions | None = None) -> Needs:
         return needs(self.queries(sql), known or self.definitions)
 
-    def asked(self, sql: str) -> list[str]:
+    def asked(self, sql: str, known: Definitions | None = None) -> list[str]:
         """Return a line for each occurrence, and one for what is searched afterwards."""
-        found = self.needs(sql)
+        found = self.needs(sql, known)
         lines = [
             f"{self.names[one.relid]}: "
             + (" or ".join(self._need(one.relid, need) for need in one.needs) or "none")
@@ -349,6 +349,10 @@ WRITES = [
     ("insert into child values (1, 2, 3)", ["child: [k: 1]", "child: none", "parent: [k: 2]"]),
     ("insert into child (k) values (1)", ["child: [k: 1]", "child: none"]),
     ("insert into child select 1, v from s where k = 1", ["child: [k: 1]", "child: none", "parent: all", "s: (k = 1) [k: 1]"]),
+    (
+        "update covered set a = 2 where k = (select k from covered where a > 7 limit 1)",
+        ["covered: [a: 2] [k: ]", "covered: [k: ]", "covered: int8(1) of (a > 7)"],
+    ),
     ("update child set v = 3 where k = 1", ["child: (k = 1) [k: 1]"]),
     ("update child set p = 3 where k = 1", ["child: (k = 1) [k: 1]", "parent: [k: 3]"]),
     ("update child set p = p + 1 where k = 1", ["child: (k = 1) [k: 1]", "parent: all"]),
@@ -553,6 +557,26 @@ def test_computed_values_are_looked_for_when_they_have_been_written(
     assert found.arbitrates is arbitrates
 
 
+FOUND_BY_ITSELF = "delete from partial where v = (select v from partial where k = 1)"
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        (UniqueKey((2,)), "partial: [v: ]"),
+        (UniqueKey((2,), irregular="an index with a predicate"), "partial: all"),
+        (UniqueKey((2,), computed=True), "partial: all"),
+    ],
+)
+def test_rows_with_values_of_hot_ones_are_hot_where_no_two_rows_have_the_same(
+    catalog: Catalog, key: UniqueKey, expected: str
+) -> None:
+    relid, known = catalog.relids["partial"], catalog.definitions
+    relations = {**known.relations, relid: replace(known.relation(relid), unique=(key,))}
+    found = catalog.asked(FOUND_BY_ITSELF, replace(known, relations=relations))
+    assert found == ["partial: (k = 1) [k: 1]", expected]
+
+
 def test_values_that_are_kept_afterwards_are_looked_for_before_by_an_upsert_alone(
     catalog: Catalog,
 ) -> None:
@@ -606,6 +630,16 @@ def test_policies_leave_fewer_rows_than_a_limit_takes(policed: Catalog, lock: st
 def test_a_function_that_a_policy_calls_is_one_in_a_condition(policed: Catalog) -> None:
     with pytest.raises(Refusal, match="the volatile function done"):
         policed.needs("update watched set v = 1 where k = 3")
+
+
+@pytest.mark.parametrize(
+    "sql", ["delete from watched where k = 3", "select k from watched where k = 3 for update"]
+)
+def test_a_policy_is_a_condition_also_where_all_else_is_called_once_for_a_row(
+    policed: Catalog, sql: str
+) -> None:
+    with pytest.raises(Refusal, match="the volatile function done"):
+        policed.needs(sql)
 
 
 def test_rows_that_are_locked_are_not_any_rows(catalog: Catalog) -> None:

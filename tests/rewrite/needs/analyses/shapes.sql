@@ -63,3 +63,4 @@ create table watched (k int primary key, v int);
 alter table watched enable row level security;
 create policy visible on watched using (done(k) > 0);
 grant all on policed, s, watched to somebody;
+create table covered (k int primary key, a int, unique (k, a));
