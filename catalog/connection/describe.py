@@ -3,7 +3,6 @@
 The tree comes as a LOG message of the server, which is asked for just around the Parse message.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -17,8 +16,9 @@ from catalog.results import Analysis, ResultColumn
 
 TREE_MESSAGE: Final = "rewritten parse tree:"
 
-# format_node_dump() breaks lines of 78 characters at blanks; a longer word is broken in the middle.
-_BREAK: Final = re.compile(r"(?m)^([^ \n]{78})\n|(?<!\\)\n")
+_LINE: Final = 78
+"""Of how many characters format_node_dump() makes lines at most, broken at blanks, those that are
+escaped among them; a longer word is broken in the middle."""
 
 _UTILITY: Final = f"QUERY :commandType {CmdType.UTILITY}"
 
@@ -62,7 +62,7 @@ def analyse(  # noqa: PLR0913 - what comes before, and after
 
     def collect(fields: Mapping[str, str]) -> None:
         if fields.get("M") == TREE_MESSAGE:
-            trees.append(_BREAK.sub(_joined, fields.get("D", "")))
+            trees.append(unbroken(fields.get("D", "")))
         else:
             relay(fields)
 
@@ -92,8 +92,19 @@ def _run(
     return results[len(before) : end], results[: len(before)] + results[end:]
 
 
-def _joined(found: re.Match[str]) -> str:
-    return found[1] or " "
+def unbroken(printed: str) -> str:
+    """Return a tree as it was before PostgreSQL broke it into lines, to print it."""
+    line, *others = printed.split("\n")
+    found: list[str] = []
+    for following in others:
+        # A name may have a line break of its own, before which there was place for what follows.
+        has_place = len(line) + 1 + len(following.partition(" ")[0]) <= _LINE
+        if line.endswith("\\") and has_place:
+            line += f"\n{following}"
+            continue
+        found.append(line if len(line) == _LINE and " " not in line else f"{line} ")
+        line = following
+    return "".join([*found, line])
 
 
 def _own(trees: list[str]) -> str | None:

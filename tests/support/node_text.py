@@ -43,8 +43,8 @@ def _usual(nodes: list[Node]) -> Iterator[tuple[str, Item]]:
 def written(item: Item, usual: Mapping[str, Node], indent: int = 0) -> str:
     """Return a tree as text, without what is usual.
 
-    >>> node = parse_item("{VAR :varno 1 :varattno 2 :varlevelsup 0}")
-    >>> written(node, {"VAR": parse_item("{VAR :varlevelsup 0}")})
+    >>> node = Node("VAR", {"varno": 1, "varattno": 2, "varlevelsup": 0})
+    >>> written(node, {"VAR": Node("VAR", {"varlevelsup": 0})})
     '{VAR :varno 1 :varattno 2}'
     """
     line = _line(item, usual)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import psycopg
 
-from catalog.connection.describe import TREE_MESSAGE
+from catalog.connection.describe import TREE_MESSAGE, unbroken
 from rewrite.needs.definitions import Action, Definitions, ForeignKey, Relation, UniqueKey
 from rewrite.pipeline import parse_tree
 from rewrite.tree import Node, parse_item
@@ -107,7 +107,7 @@ class Analyst:
 
     def _collect(self, notice: psycopg.errors.Diagnostic) -> None:
         if notice.message_primary == TREE_MESSAGE:
-            self._found.append(notice.message_detail or "")
+            self._found.append(unbroken(notice.message_detail or ""))
 
     def search_path(self, schema: str) -> None:
         """Resolve names in a schema."""

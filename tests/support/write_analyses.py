@@ -146,18 +146,12 @@ def _numbers(connection: psycopg.Connection) -> dict[int, int]:
 
 
 def _numbered(item: Item, numbers: Mapping[int, int], name: str = "") -> Item:
-    """Return a tree with numbers in the place of OIDs.
-
-    Names have blanks where PostgreSQL breaks the lines of what it prints, which depends on how
-    long the OIDs before them are.
-    """
+    """Return a tree with numbers in the place of OIDs."""
     if isinstance(item, list):
         return [_numbered(part, numbers, name) for part in item]
     if isinstance(item, Node):
         fields = {key: _numbered(value, numbers, key) for key, value in item.fields.items()}
         return Node(item.tag, fields)
-    if isinstance(item, str):
-        return item.replace("\n", " ")
     is_number = isinstance(item, int) and name not in _NO_OID and "typmod" not in name.lower()
     return numbers.get(item, item) if is_number else item
 
