@@ -10,6 +10,7 @@ from catalog.bookkeeping import calls as bookkeeping
 from catalog.connection import tuple_stores
 from catalog.connection.steps import Execute, Query
 from catalog.errors import CatalogError, CatalogUnavailableError
+from tests.support.fix_catalog import cancel_when_waiting, wait_until_waiting
 
 pytestmark = pytest.mark.catalog
 
@@ -76,13 +77,14 @@ def test_a_step_before_it_fails(client):
     assert client.run("SELECT 1") == [("1",)]
 
 
-def test_it_is_cancelled_among_its_rows(client):
-    slow = Query("SELECT g, pg_sleep(0.01 * (g / 900)) FROM generate_series(1, 2000) g")
-    timer = threading.Timer(0.5, client.session.cancel)
-    timer.start()
+SLOW = Query("SELECT g, pg_sleep(0.01 * (g / 900)) FROM generate_series(1, 2000) g")
+"""It sleeps once the first rows have been sent."""
+
+
+def test_it_is_cancelled_among_its_rows(client, other):
+    cancel_when_waiting(client, other, "Timeout")
     with pytest.raises(CatalogError) as raised:
-        ran(client, slow)
-    timer.join()
+        ran(client, SLOW)
     assert raised.value.sqlstate == "57014"
     assert client.session.transaction_status == "I"
     assert client.run("SELECT 1") == [("1",)]
@@ -90,13 +92,17 @@ def test_it_is_cancelled_among_its_rows(client):
 
 @pytest.mark.parametrize("commits", [False, True])
 def test_the_connection_is_lost_among_its_rows(client, connect, commits):
-    slow = Query("SELECT g, pg_sleep(0.01 * (g / 900)) FROM generate_series(1, 2000) g")
     other, pid = connect(), client.session.backend_pid
-    timer = threading.Timer(0.5, other.run, [f"SELECT pg_terminate_backend({pid})"])
-    timer.start()
+
+    def terminate():
+        wait_until_waiting(client, other, "Timeout")
+        other.run(f"SELECT pg_terminate_backend({pid})")
+
+    terminating = threading.Thread(target=terminate)
+    terminating.start()
     with pytest.raises(CatalogUnavailableError) as raised:
-        ran(client, slow, commits=commits)
-    timer.join()
+        ran(client, SLOW, commits=commits)
+    terminating.join()
     assert raised.value.sqlstate == "57P01"
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.server.test_removed_files import administrator
 from tests.support.servers import GatewayProcess
+from tests.support.waiting import wait_until
 from tests.support.tiers import PATIENCE_S
 
 pytestmark = pytest.mark.server
@@ -67,7 +68,7 @@ def test_upkeep_finds_a_row_that_was_only_made_hot(
             catalog.execute("UPDATE pg_journal.journals SET hot_age_s = 0")
         await_state(client, "hot", "XX001")
         told = 'such as that of "public"."t" with key (2)'
-        assert any(told in line for line in gateway_process.log[logged:])
+        assert wait_until(lambda: any(told in line for line in gateway_process.log[logged:]))
         catalog.execute("UPDATE t SET v = 2 WHERE id = 2")
     await_state(client, "tiered" if cools else "hot", None)
     assert client.execute("SELECT v FROM t WHERE id = 2").fetchone() == (2,)

@@ -1,6 +1,7 @@
 """Results that the JVM serves at a socket."""
 
 import socket
+import statistics
 import struct
 import threading
 import time
@@ -32,11 +33,13 @@ def test_small_pieces_are_not_waited_for() -> None:
         server = threading.Thread(target=serve)
         server.start()
         service = _Service(listener.getsockname()[1], "secret", None)
-        start = time.perf_counter()
+        took_s = []
         for _ in range(PARTS):
+            start = time.perf_counter()
             service.send(struct.pack(">i", 1))
             assert [service.number() for _ in range(3)] == [1, 7, -1]
-        took = time.perf_counter() - start
+            took_s.append(time.perf_counter() - start)
         service.close()
         server.join()
-    assert took < PARTS * DELAY_S / 2
+    # A machine that stands still in between delays few of them.
+    assert statistics.median(took_s) < DELAY_S / 2
