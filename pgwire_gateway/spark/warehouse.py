@@ -213,7 +213,7 @@ class Warehouse:
         found = {
             str(directory.relative_to(self._root)): int(table.name)
             for table in self._tables(database)
-            for directory in (*(table / STAGING).glob("*"), *_segments(table))
+            for directory in (*_entries(table / STAGING, "*"), *_segments(table))
         }
         claimed = self.staging.claimed()
         return {path: relid for path, relid in found.items() if path not in claimed}
@@ -227,7 +227,7 @@ class Warehouse:
                 table.rmdir()
 
     def _tables(self, database: int) -> list[Path]:
-        found = (self._root / str(database)).glob("*")
+        found = _entries(self._root / str(database), "*")
         return sorted(table for table in found if table.name.isdecimal())
 
     def files(self, directory: Path) -> list[Path]:
@@ -325,11 +325,19 @@ def _move(directory: Path, place: Path) -> None:
 
 def _segments(table: Path) -> Iterator[Path]:
     """Yield the directories of segments of a table, those in partitions included."""
-    for directory in table.glob("*-*"):
+    for directory in _entries(table, "*-*"):
         if "=" not in directory.name:
             yield directory
-    for partition in table.glob("*=*"):
+    for partition in _entries(table, "*=*"):
         yield from _segments(partition)
+
+
+def _entries(directory: Path, pattern: str) -> list[Path]:
+    """Return what matches in a directory; nothing where others have removed it."""
+    # In Python 3.11, `glob` raises where a directory goes after it was found to be one.
+    with suppress(FileNotFoundError):
+        return list(directory.glob(pattern))
+    return []
 
 
 def synchronise(path: Path) -> None:

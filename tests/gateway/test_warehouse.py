@@ -94,14 +94,17 @@ def test_empty_tables_go_and_come_back(root: Path) -> None:
     assert warehouse.staging.claimed() == {path}
 
 
-@pytest.fixture
-def vanishing(root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A segment, in a table of its own, that is removed when somebody has just seen its name."""
+@pytest.fixture(params=["its name is seen", "its table is looked into"])
+def vanishing(root: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
+    """A segment, in a table of its own, that is removed when somebody looks."""
     table = root / "5/20"
     (table / SEGMENT).mkdir(parents=True)
     glob = Path.glob
 
     def seen(directory: Path, pattern: str) -> Iterator[Path]:
+        if request.param == "its table is looked into" and directory.is_relative_to(table):
+            shutil.rmtree(table, ignore_errors=True)
+            raise FileNotFoundError(directory)
         for found in list(glob(directory, pattern)):
             if found.is_relative_to(table):
                 shutil.rmtree(table, ignore_errors=True)
