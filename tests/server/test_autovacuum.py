@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -10,6 +11,7 @@ from psycopg import sql
 from catalog.server.embedded import SUPERUSER
 from pgwire_gateway.upkeep.cold_tables import MOST_SEGMENTS
 from tests.support.autovacuum import PAUSE_S
+from tests.support.data_files import data_files
 from tests.support.fix_server import SPARK_OPTIONS
 from tests.support.servers import GatewayProcess
 
@@ -198,9 +200,9 @@ def test_writers_meanwhile_lose_nothing(client: psycopg.Connection, files: Files
 def test_files_that_nobody_reads_go(
     gateway: GatewayProcess, client: psycopg.Connection, files: Files
 ) -> None:
-    def bases() -> set[str]:
-        stored = (gateway.data_dir / "warehouse").rglob("base-*/*.parquet")
-        return {str(path) for path in stored}
+    def bases() -> set[Path]:
+        stored = data_files(gateway.data_dir / "warehouse")
+        return {path for path in stored if path.parent.name.startswith("base-")}
 
     former = bases()
     assert former

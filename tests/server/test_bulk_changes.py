@@ -32,6 +32,7 @@ from pgwire_gateway.messages import (
     Query,
     Sync,
 )
+from tests.support.data_files import data_files
 from tests.support.dialogues import bind, wire
 from tests.support.fix_server import Pair
 from tests.support.sampling import crossed
@@ -395,7 +396,7 @@ def test_what_a_source_was_written_to_is_removed(
     table(*STATES["cold"])
 
     def files() -> set[Path]:
-        return set(gateway_process.data_dir.rglob("*.parquet"))
+        return data_files(gateway_process.data_dir)
 
     with connected(pair.gateway, pair.database) as owner:
         source = "(SELECT i AS id, 'y' || i AS y FROM generate_series(1, 2500) i, u WHERE u.g = 1)"

@@ -8,8 +8,8 @@ import pytest
 
 from tests.server.test_removed_files import administrator
 from tests.support.servers import GatewayProcess
-from tests.support.waiting import wait_until
 from tests.support.tiers import PATIENCE_S
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.server
 

@@ -16,6 +16,7 @@ from catalog.server.embedded import SUPERUSER
 from pgwire_gateway.session.occupied_tables import OCCUPIED_S
 from pgwire_gateway.upkeep import failures
 from tests.support.attentive import REST_S, VISIT_S
+from tests.support.data_files import data_files
 from tests.support.fix_server import MACHINE_OPTIONS
 from tests.support.servers import ATTENTIVE, GatewayProcess
 
@@ -865,7 +866,7 @@ def test_check_of_a_tiered_table_has_nothing_to_compare(client: Client) -> None:
 
 def directories(process: GatewayProcess) -> set[Path]:
     """Return the directories that have data files."""
-    return {path.parent for path in (process.data_dir / "warehouse").rglob("*.parquet")}
+    return {path.parent for path in data_files(process.data_dir / "warehouse")}
 
 
 def test_upkeep_of_one_table_is_nothing_to_another(

@@ -37,7 +37,7 @@ OPTIONS = (*DRIVER_OPTIONS, "--flush-age-s=3600", "--hot-age-s=3600", "--thaw-ro
 
 TIERED, RESIDENT = ("cold", "other", "warm", "thawed", "filled", "bulk", "queue"), "small"
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 INT8 = 20
 

@@ -10,6 +10,7 @@ import pytest
 from psycopg import errors
 
 from pgwire_gateway.spark.warehouse import NO_DATABASE
+from tests.support.data_files import data_files
 from tests.support.fix_server import Pair
 from tests.support.servers import GatewayProcess
 
@@ -59,7 +60,7 @@ class Files:
         self._before = self._found()
 
     def _found(self) -> set[Path]:
-        return set(self._directory.rglob("*.parquet"))
+        return data_files(self._directory)
 
     @property
     def added(self) -> int:

@@ -169,7 +169,7 @@ def test_pg_terminate_backend_ends_a_session_whose_client_does_not_read(
     assert is_connected(gateway_process, port)
     terminate = f"SELECT pg_terminate_backend({pid})"
     shared_pair.gateway.execute(terminate, database=shared_pair.database)
-    deadline = time.monotonic() + 10.0
+    deadline = time.monotonic() + PATIENCE_S
     while is_connected(gateway_process, port):
         assert time.monotonic() < deadline, "the session does not end"
         time.sleep(0.1)
@@ -267,7 +267,6 @@ def taking(shared_pair: Pair, client: psycopg.Connection) -> Iterator[WireClient
     """A client, in a transaction, that has taken the first row of a portal."""
     assert not client.closed
     with wire(shared_pair.gateway, shared_pair.database) as found:
-        found.query("SET idle_in_transaction_session_timeout = '2s'")
         found.query("BEGIN")
         found.exchange(Parse("", LONG), bind(portal="p"), Execute("p", 1), Sync())
         yield found
@@ -280,10 +279,10 @@ def failure(messages: list[BackendMessage]) -> str:
 
 
 def test_more_rows_of_a_portal_time_out(taking: WireClient) -> None:
-    taking.query("SET LOCAL statement_timeout = '400ms'")
+    taking.query("SET LOCAL statement_timeout = '2s'")
     for _ in range(3):  # each time anew
         assert "PortalSuspended" in str(taking.exchange(Execute("p", 1), Sync()))
-        time.sleep(0.3)
+        time.sleep(0.8)
     begun = time.monotonic()
     answer = taking.exchange(Execute("p", 0), Sync())
     assert "canceling statement due to statement timeout" in failure(answer)
@@ -308,4 +307,6 @@ def test_more_rows_of_a_portal_are_cancelled_by_others(
 
 
 def test_a_transaction_is_idle_while_nobody_takes_rows_of_a_portal(taking: WireClient) -> None:
+    taking.query("SET LOCAL idle_in_transaction_session_timeout = '2s'")
+    taking.exchange(Execute("p", 1), Sync())
     assert "25P03" in failure(taking.receive_until_closed())

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from catalog.failpoints import REACHED, VARIABLE, Failpoint
 from catalog.server.embedded import SUPERUSER
+from tests.support.data_files import data_files
 from tests.support.fix_server import DRIVER_OPTIONS
 from tests.support.processes import descendants, program, still_running, title
 from tests.support.servers import GatewayProcess
@@ -777,7 +778,7 @@ class Stage:
         warehouse = self.process.data_dir / "warehouse"
         with self._administrator() as administrator:
             paths = administrator.execute("SELECT path FROM pg_journal.segments").fetchall()
-        written = {file.parent for file in warehouse.rglob("*.parquet")}
+        written = {file.parent for file in data_files(warehouse)}
         return {
             *written.difference(warehouse / path for (path,) in paths),
             *(self._files / "outside").glob(".*/"),
