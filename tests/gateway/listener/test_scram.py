@@ -33,7 +33,11 @@ def test_the_form_of_pg_authid_is_read():
     assert Verifier.parse("md5" + 32 * "0") is None
 
 
-@given(st.text(min_size=1, max_size=20), st.text(max_size=20))
+# HMAC takes keys that differ in zeros at their end alone for the same one; no password has any.
+CHARACTERS = st.characters(codec="utf-8", exclude_characters="\0")
+
+
+@given(st.text(CHARACTERS, min_size=1, max_size=20), st.text(CHARACTERS, max_size=20))
 def test_who_knows_the_password_and_nobody_else_is_let_in(right, other):
     for password in (right, other):
         client, exchange = ScramClient(password), Exchange(verifier(right))
