@@ -26,8 +26,11 @@ SUSPICION_S = 3.0
 
 POLL_S = 0.02
 
-FEW, MANY = 3, 25
-"""How often in a row PostgreSQL has to say that a session waits which should, or should not."""
+FEW, SOME, MANY = 3, 25, 250
+"""How often in a row PostgreSQL has to say that a session waits which should, may, or should not.
+
+Who should not may wait for a moment, for upkeep that has locked its table.
+"""
 
 BLOCKED = "SELECT cardinality(pg_blocking_pids(%s)) > 0"
 
@@ -171,7 +174,7 @@ class Stage:
         """Return what a session answers, or that it waits once that is certain."""
         return "waits" if self.is_waiting(session, patience_s, polls) else session.heard()
 
-    def is_waiting(self, session: Session, patience_s: float, polls: int = MANY) -> bool:
+    def is_waiting(self, session: Session, patience_s: float, polls: int = SOME) -> bool:
         """Return whether a session waits, once that is certain, or it has answered."""
         assert session.answer is not None
         deadline, seen = time.monotonic() + patience_s, 0
