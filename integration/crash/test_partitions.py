@@ -71,6 +71,7 @@ def state(address: Address) -> tuple[int, int, int]:
         return rows, keys, least
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("rounds", [2, pytest.param(5, marks=pytest.mark.exhaustive)])
 def test_a_statement_on_several_partitions_is_one_commit(tmp_path: Path, rounds: int) -> None:
     moments = random.Random(SEED)  # noqa: S311 - not for secrets
