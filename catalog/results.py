@@ -116,6 +116,8 @@ class PartitionTree:
     """Columns with other attribute numbers in leaves: by OID of the leaf, and number here."""
     named: Mapping[str, tuple[Leaf, ...]] = field(default_factory=dict)
     """The leaves by their names, without schema."""
+    types: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """OIDs of types and modifiers by which its columns are read, where it has no leaves."""
 
     def numbers(self, leaf: int) -> dict[int, int]:
         """Return the attribute numbers of a leaf's columns, by those of the table's."""

@@ -105,11 +105,13 @@ class Leaves:
     """What a statement reads of a partitioned table."""
 
     relids: tuple[int, ...]
-    """OIDs of the leaves that it can reach, one at least."""
+    """OIDs of the leaves that it can reach, one at least where there is one."""
     columns: Mapping[int, str]
     """The table's own columns, by attribute number."""
     key: tuple[int, ...]
     """Attribute numbers of its primary key; empty when there is none."""
+    types: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """OIDs of types and modifiers of the columns, where it has no leaves."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from catalog.journal.layout import column_name
 from catalog.model import TableSnapshot
 from rewrite.command import FIRST_ATTRIBUTE, Command
 from rewrite.context import Leaves
+from rewrite.dialect import builders as b
+from rewrite.dialect.type_mapping import storage_type
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import read_stored
 from rewrite.journal.current_rows import CurrentRows
@@ -72,6 +74,34 @@ class PartitionedRows:
     def item(self) -> exp.Expression:
         """Return the FROM item."""
         return self._item
+
+
+class NoRows:
+    """The rows of a partitioned table that has no leaves."""
+
+    bound: int | None = 0
+
+    def __init__(self, compilation: Compilation, leaves: Leaves) -> None:
+        self._types = leaves.types
+        self.key = leaves.key
+        self._alias = compilation.name("t")
+        self._query = select([named(exp.Literal.number(1), "present")], where=b.FALSE)
+        self._added: set[int] = set()
+
+    def column(self, attno: int) -> Value:
+        """Return a column, of its type, by attribute number."""
+        if attno not in self._types:
+            raise UnsupportedError("system column or whole-row reference is not supported")
+        type_oid, typmod = self._types[attno]
+        if attno not in self._added:
+            self._added.add(attno)
+            stored = b.null_of(storage_type(type_oid, typmod))
+            self._query.append("expressions", named(stored, column_name(attno)))
+        return read_stored(column(column_name(attno), self._alias), type_oid, typmod)
+
+    def item(self) -> exp.Expression:
+        """Return the FROM item."""
+        return aliased(self._query, self._alias)
 
 
 @dataclass(frozen=True, slots=True)

@@ -259,6 +259,7 @@ def _tree(described: dict[str, Any]) -> PartitionTree:
             for relid, numbers in (described["moved"] or {}).items()
         },
         named=named,
+        types={attnum: (oid, typmod) for attnum, oid, typmod in described["types"] or ()},
     )
 
 

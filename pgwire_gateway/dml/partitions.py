@@ -174,7 +174,7 @@ def _reading(plan: Plan, reached: Reached) -> Plan:
             query = as_leaf(query, relid, read[0].relid, tree.numbers(read[0].relid))
         else:
             relids = tuple(leaf.relid for leaf in read)
-            partitioned[relid] = Leaves(relids, tree.columns, tree.key)
+            partitioned[relid] = Leaves(relids, tree.columns, tree.key, tree.types)
     return replace(plan, query=query, tables=frozenset(tables), partitioned=partitioned, trees={})
 
 

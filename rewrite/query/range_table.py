@@ -11,7 +11,7 @@ from catalog.pg.nodes import RTEKind
 from rewrite.errors import RowSecurityError, UnsupportedError
 from rewrite.expressions import align
 from rewrite.journal.current_rows import CurrentRows, JournalRows
-from rewrite.partitions import PartitionedRows
+from rewrite.partitions import NoRows, PartitionedRows
 from rewrite.query.compilation import Block, Compilation, projected
 from rewrite.query.functions import function_relation
 from rewrite.query.outer_references import reads_outside
@@ -91,7 +91,10 @@ def _table(scope: FromScope, entry: Node) -> Relation:
             raise UnsupportedError("renaming the columns of a journal is not supported")
         return _journal(scope.compilation, relid, entry.node("eref").items("colnames"))
     if relid in context.partitioned:
-        return PartitionedRows(scope.compilation, context.partitioned[relid], context.snapshots)
+        leaves = context.partitioned[relid]
+        if not leaves.relids:
+            return NoRows(scope.compilation, leaves)
+        return PartitionedRows(scope.compilation, leaves, context.snapshots)
     if relid not in context.snapshots:
         raise scope.compilation.snapshot_missing(_name(entry))
     return CurrentRows(scope.compilation, context.snapshots[relid])

@@ -435,8 +435,8 @@ RETURN (SELECT CASE WHEN bool_or(p.partexprs IS NOT NULL) THEN NULL ELSE json_ag
           LEFT JOIN pg_attribute own ON own.attrelid = wanted AND own.attname = a.attname AND NOT own.attisdropped
          WHERE p.partrelid = ANY (partitioned));
 
--- The leaves that a partitioned table consists of, with the columns of the table itself; NULL where that is not known
--- here, as of temporary ones.
+-- The leaves that a partitioned table consists of, with the columns of the table itself, and their types where there are no
+-- leaves to tell them; NULL where that is not known here, as of temporary ones.
 CREATE OR REPLACE FUNCTION pg_journal.tree(wanted oid) RETURNS json
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -446,6 +446,10 @@ AS $$
                'leaves', l.leaves,
                'columns', (SELECT json_agg(json_build_array(a.attnum, a.attname) ORDER BY a.attnum) FROM pg_attribute a
                             WHERE a.attrelid = wanted AND a.attnum > 0 AND NOT a.attisdropped),
+               'types', CASE WHEN l.relids IS NULL THEN (
+                   SELECT json_agg(json_build_array(a.attnum, r.read_oid, r.read_typmod) ORDER BY a.attnum)
+                     FROM pg_attribute a CROSS JOIN LATERAL read_type(a.atttypid, a.atttypmod) r
+                    WHERE a.attrelid = wanted AND a.attnum > 0 AND NOT a.attisdropped) END,
                'moved', (SELECT json_object_agg(m.attrelid::text, m.numbers)
                            FROM (SELECT own.attrelid, json_object_agg(a.attnum::text, own.attnum) AS numbers
                                    FROM pg_attribute a JOIN pg_attribute own
