@@ -214,3 +214,33 @@ def test_columns_that_are_not_what_they_were_are_not_read(
         assert raised.value.sqlstate == sqlstate
         reader.execute("ROLLBACK")
         assert reader.execute("SELECT id, e FROM t ORDER BY id").fetchall() == [(1, 7), (2, 8)]
+
+
+DEFINITIONS = {
+    "a column": "ALTER TABLE t ADD COLUMN e integer",
+    "another schema": "ALTER TABLE t SET SCHEMA public",
+    "a name": "ALTER TABLE t RENAME TO u",
+    "a column of partitions": "ALTER TABLE p ADD COLUMN e integer",
+}
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS)
+@pytest.mark.parametrize("level", LEVELS)
+def test_definitions_by_old_snapshots_fail_where_they_have_changed(
+    resident_gateway: Address, level: str, definition: str
+) -> None:
+    """The snapshot shows what was there beside what the transaction has just made of it."""
+    with schema_sessions(resident_gateway.conninfo(), SCHEMA) as opened:
+        owner, other = opened(), opened()
+        owner.execute("CREATE TABLE t (id integer PRIMARY KEY)")
+        owner.execute("CREATE TABLE p (id integer PRIMARY KEY) PARTITION BY LIST (id)")
+        owner.execute(f"BEGIN ISOLATION LEVEL {level}")
+        owner.execute("SELECT 1")
+        for table in ("t", "p"):
+            other.execute(f"ALTER TABLE {table} RENAME TO moved")
+            other.execute(f"ALTER TABLE moved RENAME TO {table}")
+        with pytest.raises(errors.SerializationFailure):
+            owner.execute(DEFINITIONS[definition])  # type: ignore[call-overload]
+        owner.execute("ROLLBACK")
+        owner.execute(DEFINITIONS[definition])  # type: ignore[call-overload]
+        owner.execute("DROP TABLE IF EXISTS public.t")

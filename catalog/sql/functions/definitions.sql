@@ -957,7 +957,8 @@ BEGIN
             -- whole rows are columns of views, which go with what they read
             OR y.typnamespace = 'pg_journal'::regnamespace
            AND NOT (d.classid = 'pg_class'::regclass
-                    AND (SELECT v.relkind FROM pg_class v WHERE v.oid = d.objid) IN ('v', 'm'))) THEN
+                    -- an old snapshot sees what was there and what has just been made of it
+                    AND EXISTS (SELECT FROM pg_class v WHERE v.oid = d.objid AND v.relkind IN ('v', 'm')))) THEN
         PERFORM unauthorized();
     END IF;
 END $$;
@@ -1119,7 +1120,7 @@ BEGIN
           JOIN pg_type y ON y.oid = ANY (made_of(ARRAY[k.type_oid])) AND y.typnamespace = e.objid
          WHERE tg_tag = 'ALTER SCHEMA'
     LOOP
-        IF (SELECT c.relkind = 'p' AND c.relpersistence = 'p' FROM pg_class c WHERE c.oid = touched) THEN
+        IF EXISTS (SELECT FROM pg_class c WHERE c.oid = touched AND c.relkind = 'p' AND c.relpersistence = 'p') THEN
             PERFORM follow_partitioned(touched, tg_tag);
         END IF;
         -- COMMENT changes nothing that is kept, and is not to wait for writers.
@@ -1136,7 +1137,7 @@ BEGIN
        EXISTS (SELECT FROM pg_event_trigger_ddl_commands() e
                 WHERE e.classid IS NULL OR e.classid = 0
                    OR tg_tag = 'ALTER TABLE' AND e.classid = 'pg_class'::regclass
-                      AND (SELECT c.relkind FROM pg_class c WHERE c.oid = e.objid) = 'p') THEN
+                      AND EXISTS (SELECT FROM pg_class c WHERE c.oid = e.objid AND c.relkind = 'p')) THEN
         -- It does not say on what, GRANT and REVOKE neither, DETACH PARTITION not what.
         PERFORM mirror_readers(j.relid) FROM journals j;
     END IF;
