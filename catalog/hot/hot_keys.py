@@ -65,6 +65,8 @@ class Announcement:
     """How many rows a condition may make hot; None for what the server says."""
     own: bool = False
     """Whether the transaction has to make keys hot itself, as it reads by one snapshot."""
+    unkeyed: bool = False
+    """Whether the table has no key: nothing but new rows is hot."""
     new: bool = False
     """Whether that snapshot shows the table as it was before it could have hot rows."""
     mark: int = 0
@@ -142,6 +144,7 @@ def announced(answer: bytes) -> Announcement:
             is_full=told.get("full", False),
             never=told.get("never", False),
             own=told.get("own", False),
+            unkeyed=told.get("unkeyed", False),
         )
     cold, held = (frozenset(map(tuple, told.get(name) or ())) for name in ("cold", "held"))
     return Announcement(
@@ -151,6 +154,7 @@ def announced(answer: bytes) -> Announcement:
         held=held,
         thaw_rows=told.get("thaw_rows"),
         own=told.get("own", False),
+        unkeyed=told.get("unkeyed", False),
         new=told.get("new", False),
         mark=told.get("mark") or 0,
     )

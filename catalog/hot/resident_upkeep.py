@@ -356,23 +356,43 @@ class HotTable:
     """How many may be, if the owner has said so."""
     asked_age_s: float | None
     """How long they stay when nobody writes, if the owner has said so."""
+    unkeyed: bool
+    """Whether they have no key: nobody looks for them."""
 
 
 def hot_tables(session: CatalogSession) -> list[HotTable]:
     """Return all tables of the database that can have hot rows."""
     result = session.execute(
-        "SELECT relid, tail_rows, tail_bytes, rest_s, hot_rows, asked_rows, asked_age_s"
+        "SELECT relid, tail_rows, tail_bytes, rest_s, hot_rows, asked_rows, asked_age_s, unkeyed"
         " FROM pg_journal.hot_tables()"
     )
     found = []
-    for *numbers, asked_rows, asked_age in result.rows:
+    for *numbers, asked_rows, asked_age, unkeyed in result.rows:
         relid, tail, size, rest, rows = (value or b"0" for value in numbers)
         most = None if asked_rows is None else int(asked_rows)
         age_s = None if asked_age is None else float(asked_age)
         found.append(
-            HotTable(int(relid), int(tail), int(size), float(rest), int(rows), most, age_s)
+            HotTable(
+                int(relid),
+                int(tail),
+                int(size),
+                float(rest),
+                int(rows),
+                most,
+                age_s,
+                unkeyed == b"t",
+            )
         )
     return found
+
+
+def shed(session: CatalogSession, relid: int) -> int:
+    """Take rows without a key out of the catalog table, beside writers; return how many.
+
+    Raises:
+        CatalogError: 55P03 when others have locked the table.
+    """
+    return int(_text(session, "SELECT pg_journal.shed($1)", relid) or 0)
 
 
 def overheat(session: CatalogSession, relid: int) -> None:

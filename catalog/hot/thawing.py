@@ -42,6 +42,12 @@ VAIN_S: Final = 10.0
 SEARCH_S: Final = 10.0
 """How long a statement waits at most for others that search the same table."""
 
+CHANGED_S: Final = 10.0
+"""How long rows are inserted into a table without a key by locking it, once it has been changed.
+
+Who changes such a table locks it as a whole, and has all rows go cold.
+"""
+
 CHECK_S: Final = 0.1
 """Seconds between two looks whether a waiting statement has been cancelled."""
 
@@ -55,6 +61,9 @@ class Thawing:
         self._idle: list[CatalogSession] = []
         self._warm: set[int] = set()
         self._never: dict[int, int] = {}
+        self._unkeyed: dict[int, int] = {}
+        self._changed: dict[int, float] = {}
+        self._changed_later: set[int] = set()
         self._found: dict[int, tuple[int, set[object]]] = {}
         self._ahead: dict[tuple[int, object], Ahead] = {}
         self._failures: dict[int, float] = {}
@@ -89,6 +98,37 @@ class Thawing:
     def note_never(self, relid: int, definitions: int) -> None:
         """Note that a table with these definitions cannot have hot rows."""
         self._never[relid] = definitions
+
+    def is_unkeyed(self, relid: int, definitions: int) -> bool:
+        """Return whether a table is known to have no key while definitions are these."""
+        return self._unkeyed.get(relid) == definitions
+
+    def note_unkeyed(self, relid: int, definitions: int) -> None:
+        """Note that a table with these definitions has no key."""
+        self._unkeyed[relid] = definitions
+
+    def is_changed(self, relid: int, *, in_block: bool) -> bool:
+        """Return whether a table without a key is expected to be changed as a whole soon.
+
+        Args:
+            relid: The table.
+            in_block: Whether by the transaction itself that inserts rows now: two of these that had
+                inserted beside each other would wait for each other.
+        """
+        changed_s = self._changed.get(relid)
+        is_recent = changed_s is not None and time.monotonic() < changed_s + CHANGED_S
+        return is_recent or (in_block and relid in self._changed_later)
+
+    def note_changed(self, relid: int, *, later: bool) -> None:
+        """Note that a table without a key is changed as a whole.
+
+        Args:
+            relid: The table.
+            later: Whether by a transaction that has inserted rows beside others before.
+        """
+        self._changed[relid] = time.monotonic()
+        if later:
+            self._changed_later.add(relid)
 
     @contextmanager
     def one_search(self, relid: int, check: Callable[[], None]) -> Iterator[bool]:

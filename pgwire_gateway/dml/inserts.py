@@ -46,7 +46,7 @@ def insert(call: Invocation) -> StatementResult:
         return _insert_locked(call, cools=True)
     # Where the table cannot be locked any more, many rows are inserted as few are.
     is_new = call.target in call.session.transaction.newly_hot
-    is_small, is_full = is_new or insert_sizes.is_small(call), False
+    is_small, cools = is_new or insert_sizes.is_small(call), False
     for _ in range(announcements.ATTEMPTS):
         try:
             try:
@@ -58,8 +58,8 @@ def insert(call: Invocation) -> StatementResult:
             except NotHotError as reason:
                 if reason.by_snapshot:
                     _lock(call)
-                is_full = reason.is_full
-            return _insert_locked(call, cools=is_full or not is_small)
+                cools = reason.is_full or reason.is_changed
+            return _insert_locked(call, cools=cools or not is_small)
         except HotRowsError:
             call.session.transaction.settle()
             announcements.note_warm(call)

@@ -15,6 +15,7 @@ from catalog.hot import hot_keys
 from catalog.hot.hot_keys import Announcement, Writing
 from catalog.hot.thawing import Thawing
 from catalog.pg import sqlstate
+from catalog.session import session_state
 from pgwire_gateway.planning import router
 from pgwire_gateway.planning.plans import WrittenLeaves
 from pgwire_gateway.session.invocation import Invocation
@@ -40,11 +41,12 @@ class NotHotError(Exception):
         for_now: bool = False,
         is_full: bool = False,
         is_own: bool = False,
+        is_changed: bool = False,
     ) -> None:
         """Tell why: the transaction reads by one snapshot, or the table just has none yet.
 
         Or it has too many, and they cannot go cold as others are writing them; or the transaction
-        has locked it.
+        has locked it; or it is changed as a whole, and has no key.
         """
         super().__init__(
             "the transaction is REPEATABLE READ or SERIALIZABLE"
@@ -59,6 +61,7 @@ class NotHotError(Exception):
         self.for_now = for_now
         self.is_full = is_full
         self.is_own = is_own
+        self.is_changed = is_changed
 
     def unwaited(self, table: str) -> GatewayError:
         """Return the error for a statement that does not wait for rows others have locked.
@@ -171,7 +174,9 @@ def _announced(
         return announced
     # What this transaction has written as a whole it has locked as a whole.
     is_own = has_locked(call, [writing.relid])
-    lasts = announced.by_snapshot or announced.never or is_own
+    # Made hot since its snapshot, it could not be changed as a whole any more.
+    is_late = announced.own and announced.unkeyed and not began
+    lasts = announced.by_snapshot or announced.never or is_own or is_late
     if probe is not None and not lasts and (announced.own or probe.always):
         probe.run()
     if not announced.by_snapshot and not announced.is_full:
@@ -196,7 +201,24 @@ def _note(call: Invocation, writing: Writing, announced: Announcement) -> None:
         transaction.written.add(writing.relid)
     if announced.new:
         transaction.newly_hot.add(writing.relid)
+    if announced.unkeyed:
+        transaction.unkeyed.add(writing.relid)
+        thawing_of(call).note_unkeyed(writing.relid, definitions_of(call))
     thawing_of(call).note_warm(writing.relid)
+
+
+def require_insertable(call: Invocation, relid: int) -> None:
+    """Refuse to insert rows into a table beside others where that is known to be of no use.
+
+    Raises:
+        NotHotError: The table has to be locked for them.
+    """
+    thawing = thawing_of(call)
+    if thawing.is_never(relid, definitions_of(call)):
+        raise NotHotError
+    if thawing.is_changed(relid, in_block=call.session.transaction.open):
+        by_snapshot = session_state.keeps_snapshot(call.session.catalog)
+        raise NotHotError(by_snapshot=by_snapshot, is_changed=True)
 
 
 def announce_insert(call: Invocation, writing: Writing, *, began: bool) -> Announcement:
@@ -210,6 +232,7 @@ def announce_insert(call: Invocation, writing: Writing, *, began: bool) -> Annou
     Raises:
         NotHotError: The table has to be locked for it.
     """
+    require_insertable(call, writing.relid)
     announced = announce(call, writing, began=began) or announce(call, writing, began=began)
     if announced is None:
         raise NotHotError

@@ -30,6 +30,7 @@ from pgwire_gateway.hot.announcements import (
     give_way,
     has_locked,
     note_warm,
+    require_insertable,
     thawing_of,
     undo,
 )
@@ -478,12 +479,11 @@ def insert(call: Invocation) -> StatementResult:
     """
     own, began = not forced.is_forced(call.plan), not call.session.transaction.open
     writing = Writing(call.target, own=own)
-    if thawing_of(call).is_never(writing.relid, definitions_of(call)):
-        raise NotHotError
     with before_running():
         announced = announce_insert(call, writing, began=began)
     call.session.transaction.note_run()
-    done = hot_runs.run(call, [hot_keys.searching(writing.relid, announced.mark)], began=began)
+    after = [] if announced.unkeyed else [hot_keys.searching(writing.relid, announced.mark)]
+    done = hot_runs.run(call, after, began=began)
     return searched(call, writing, *done)
 
 
@@ -496,8 +496,8 @@ def insert_into_leaves(call: Invocation, leaves: WrittenLeaves) -> StatementResu
     """
     own, began = not forced.is_forced(call.plan), not call.session.transaction.open
     writings = [Writing(leaf, own=own, beside=leaves.tiered) for leaf in leaves.tiered]
-    if any(thawing_of(call).is_never(one.relid, definitions_of(call)) for one in writings):
-        raise NotHotError
+    for writing in writings:
+        require_insertable(call, writing.relid)
     for _ in range(len(writings) + 1):
         with before_running():
             announced = _announce_each(call, writings, began=began)

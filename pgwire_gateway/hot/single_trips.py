@@ -12,7 +12,7 @@ from catalog.hot import hot_keys
 from catalog.hot.hot_keys import Writing
 from catalog.pg.text_codecs import codec_of
 from pgwire_gateway.hot import insert_sizes
-from pgwire_gateway.hot.announcements import thawing_of
+from pgwire_gateway.hot.announcements import definitions_of, thawing_of
 from pgwire_gateway.hot.hot_runs import (
     afterwards,
     commits_apart,
@@ -109,9 +109,15 @@ def expected(call: Invocation) -> Writing | None:
 
 def _insert_alone(call: Invocation) -> StatementResult | None:
     writing, thawing = Writing(call.target), thawing_of(call)
-    if not thawing.is_warm(writing.relid) or not insert_sizes.is_small(call):
+    is_warm = thawing.is_warm(writing.relid) and not thawing.is_changed(
+        writing.relid, in_block=False
+    )
+    if not is_warm or not insert_sizes.is_small(call):
         return None
-    done = _alone(call, writing, [hot_keys.searching(writing.relid, None)])
+    # Rows without a key are looked for nowhere.
+    unkeyed = thawing.is_unkeyed(writing.relid, definitions_of(call))
+    after = [] if unkeyed else [hot_keys.searching(writing.relid, None)]
+    done = _alone(call, writing, after, commits=not after and may_commit(call))
     if done is None:
         return None
     return searched(call, writing, *done)

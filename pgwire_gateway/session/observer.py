@@ -12,6 +12,7 @@ from catalog.errors import OutdatedPlanError
 from catalog.model import Domain, JournalTable, SegmentKind, TableSnapshot
 from catalog.results import SnapshotRequest, SnapshotResult
 from catalog.session import names, session_state
+from catalog.statements.splitting import StatementKind
 from pgwire_gateway.files import external_files
 from pgwire_gateway.planning import forced, router
 from pgwire_gateway.planning.plans import Plan, Route, RowRules
@@ -302,8 +303,17 @@ class Observer:
             check_prepared=check_prepared,
             cools=cools,
         )
+        if writes and plan.statement.kind is not StatementKind.INSERT:
+            self._note_changed(relids, result)
         _require_same_definitions(plan, result)
         return versions, self.complete(requests, result)
+
+    def _note_changed(self, relids: Iterable[int], seen: SnapshotResult) -> None:
+        thawing = self._services.catalog.thawing(self._session.database)
+        unkeyed = self._session.transaction.unkeyed
+        for relid in relids:
+            if relid in seen.snapshots and not seen.snapshots[relid].table.key:
+                thawing.note_changed(relid, later=relid in unkeyed)
 
     def requests(self, relids: Iterable[int]) -> list[SnapshotRequest]:
         """Ask for tables, naming the tails that are held already."""

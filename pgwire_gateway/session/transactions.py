@@ -92,6 +92,8 @@ class Transaction:
 
         It cannot write them as a whole, as its snapshot does not tell which rows are hot.
         """
+        self.unkeyed: set[int] = set()
+        """Those without a key that it has inserted rows into beside others."""
         self.runs_nothing_at_once = False
         """Whether no statement is run any more in the hope that all rows it needs are hot."""
         self.commits_apart = False
@@ -270,6 +272,7 @@ class Transaction:
         self.guarded = 0
         self.written.clear()
         self.newly_hot.clear()
+        self.unkeyed.clear()
         self.savepoints.clear()
 
     def let_go_of_files(self) -> None:

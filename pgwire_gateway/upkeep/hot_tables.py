@@ -99,7 +99,12 @@ class HotTables:
 
     def _attend(self, table: HotTable, lane: Lane) -> None:
         # What keeps a tail from being flushed is no reason for rows to stay hot.
-        for step in (self._compare_if_due, self._flush_if_due, self._cool_if_due):
+        for step in (
+            self._compare_if_due,
+            self._flush_if_due,
+            self._shed_if_due,
+            self._cool_if_due,
+        ):
             try:
                 step(lane, table)
             except CatalogUnavailableError:
@@ -168,18 +173,25 @@ class HotTables:
         if table.tail_rows >= self._config.flush_rows or (table.tail_rows and (rested or heavy)):
             self._flush(lane, table.relid)
 
+    def _shed_if_due(self, lane: Lane, table: HotTable) -> None:
+        full = table.hot_rows > self._most_rows(table)
+        if table.unkeyed and full and not self._is_to_cool(table):
+            shed = resident_upkeep.shed(lane.session, table.relid)
+            logger.info("rows of table %d left its catalog table: %d", table.relid, shed)
+
     def _cool_if_due(self, lane: Lane, table: HotTable) -> None:
         if not self._is_compared(table.relid):
             return
         full = table.hot_rows > self._most_rows(table) * HARD_FACTOR
-        if full:
+        if full and not table.unkeyed:
             resident_upkeep.overheat(lane.session, table.relid)
         if self._is_to_cool(table):
             self._cool(lane, table, LONGEST_FULL_PAUSE_S if full else LONGEST_PAUSE_S)
 
     def _is_to_cool(self, table: HotTable) -> bool:
         age_s = self._config.hot_age_s if table.asked_age_s is None else table.asked_age_s
-        return table.hot_rows > self._most_rows(table) or table.rest_s >= age_s
+        full = table.hot_rows > self._most_rows(table) and not table.unkeyed
+        return full or table.rest_s >= age_s
 
     def _most_rows(self, table: HotTable) -> int:
         return self._config.hot_rows if table.asked_rows is None else table.asked_rows

@@ -108,6 +108,8 @@ def settle(
         if not marks:
             return tail.combine_chunks()
     gone = tail.column(SUBSEQUENT).is_valid().to_pylist()
+    if not keyed and not marks and not tail.column(IDENTITY).null_count:
+        return tail.combine_chunks()
     numbers = _identities(first_identity)
     if not marks and not any(gone):
         return _identified(tail, [next(numbers) for _ in range(tail.num_rows)])

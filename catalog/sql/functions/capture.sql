@@ -101,13 +101,59 @@ RETURN (SELECT string_agg(format('%s.%I', source, k.name), ', ' ORDER BY u.o)
           FROM unnest(j.key) WITH ORDINALITY u(attnum, o)
           JOIN columns k ON k.relid = j.relid AND k.attnum = u.attnum);
 
+-- How many identities a transaction has for the rows that it inserts into one table.
+CREATE OR REPLACE FUNCTION pg_journal.identities_each() RETURNS bigint
+LANGUAGE sql IMMUTABLE
+RETURN (1::bigint << 22) - 1;
+
+-- How many rows the tail of a table has got in this transaction, those included that were rolled back to a savepoint; or more. NULL
+-- where PostgreSQL does not count them.
+CREATE OR REPLACE FUNCTION pg_journal.numbered(tail oid) RETURNS bigint
+LANGUAGE sql
+RETURN CASE WHEN current_setting('track_counts') = 'on' THEN pg_stat_get_xact_tuples_inserted(tail) END;
+
+-- Whether a transaction goes on to insert rows into a table beside others. Who has inserted half as many as there are identities for
+-- locks the table: how many rows a statement is going to insert is not known.
+CREATE OR REPLACE FUNCTION pg_journal.has_identities(tail oid) RETURNS boolean
+LANGUAGE sql
+RETURN coalesce(pg_journal.numbered(tail) <= pg_journal.identities_each() / 2, false);
+
+-- Refuse more rows than a transaction can have identities for (54000).
+CREATE OR REPLACE FUNCTION pg_journal.refuse_numbers(relid oid) RETURNS bigint
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+AS $$
+BEGIN
+    RAISE EXCEPTION 'cannot insert more than % rows into table "%" in one transaction beside others', identities_each(),
+        (SELECT c.relname FROM pg_class c WHERE c.oid = relid)
+        USING ERRCODE = '54000', HINT = 'LOCK the table before, or COPY the rows.';
+END $$;
+
+-- The identity of a row without a key that this transaction inserts beside those of others: no two transactions have the same
+-- number, nor two of its rows. Those that writers of the whole table give are larger.
+CREATE OR REPLACE FUNCTION pg_journal.own_identity(number bigint, relid oid) RETURNS bigint
+LANGUAGE sql STABLE
+RETURN CASE WHEN number <= pg_journal.identities_each()
+            THEN -(1::bigint << 62) - (pg_current_xact_id()::text::bigint << 22) - number
+            ELSE pg_journal.refuse_numbers(relid) END;
+
+-- Whether rows inserted into a table get identities when they are captured: they are hot, and have no key.
+CREATE OR REPLACE FUNCTION pg_journal.captures_identities(j pg_journal.journals) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN j.is_hot AND j.key = '{}';
+
 -- Statements that capture the rows of this name, inserted or updated to, and deleted or updated from.
 CREATE OR REPLACE FUNCTION pg_journal.capture_new(relid oid, source text, from_rows text, moment text DEFAULT 'pgwire_version')
 RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN (
-    SELECT CASE WHEN j.key = '{}' THEN
+    SELECT CASE WHEN captures_identities(j) THEN
+               format('INSERT INTO pg_journal.tail_%1$s (%2$sversion_number, row_identity) '
+                      'SELECT %3$s%4$s, pg_journal.own_identity((SELECT pg_journal.numbered(%6$s)) + row_number() OVER (), %1$s)%5$s;',
+                      j.relid, captured_columns(j.relid), captured_values(j.relid, source), moment, from_rows, j.tail_relid)
+           WHEN j.key = '{}' THEN
                format('INSERT INTO pg_journal.tail_%s (%sversion_number) SELECT %s%s%s;',
                       j.relid, captured_columns(j.relid), captured_values(j.relid, source), moment, from_rows)
            ELSE
@@ -289,6 +335,7 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 AS $$
 DECLARE
     hot boolean := (SELECT j.is_hot FROM journals j WHERE j.relid = make_capture.relid);
+    identified boolean := (SELECT captures_identities(j) FROM journals j WHERE j.relid = make_capture.relid);
     body text;
 BEGIN
     -- One plan serves one row and a million: by the index of the key. The newest version number is found faster
@@ -354,20 +401,26 @@ BEGIN
         (SELECT format('%I.%I', j.schema_name, j.table_name) FROM journals j WHERE j.relid = make_capture.relid),
         format('pg_journal.tail_%s', relid)::regclass::oid, by_row::text,
         -- By row this is never reached.
-        format(
+        CASE WHEN identified THEN capture_all_new(relid) ELSE format(
             $f$INSERT INTO pg_journal.tail_%1$s (%2$sversion_number) SELECT %3$spgwire_version FROM pgwire_new pgwire_n;
                 GET DIAGNOSTICS pgwire_came = ROW_COUNT;
                 SELECT count(*) INTO pgwire_all FROM pgwire_new;
                 IF pgwire_came <> pgwire_all THEN
                     PERFORM pg_journal.refuse_loss(%1$s, tg_op, pgwire_all, pgwire_came);
-                END IF;$f$, relid, captured_columns(relid), captured_values(relid, 'pgwire_n')),
+                END IF;$f$, relid, captured_columns(relid), captured_values(relid, 'pgwire_n')) END,
         CASE WHEN by_row THEN format(
             $f$IF NOT pgwire_serializable AND tg_op <> 'TRUNCATE' THEN
                 %s
                 RETURN NULL;
             END IF;$f$, capture_row(relid)) ELSE '' END,
+        -- Of rows without a key only those that came lately are here.
+        CASE WHEN identified THEN format(
+            $f$IF tg_op <> 'INSERT' THEN
+                PERFORM pg_journal.refuse_unannounced(%1$s);
+            END IF;
+            pgwire_way := pg_journal.announced_way(%1$s, tg_op);$f$, relid)
         -- The action of a foreign key that finds no rows needs no announcement.
-        CASE WHEN hot AND by_row THEN format(
+             WHEN hot AND by_row THEN format(
             $f$pgwire_way := pg_journal.announced_way(%s, tg_op);
             %s$f$, relid, refuse_cold_row(relid))
              WHEN hot THEN format(
@@ -375,7 +428,7 @@ BEGIN
                 IF NOT EXISTS (SELECT FROM pgwire_old) THEN RETURN NULL; END IF;
             END IF;
             pgwire_way := pg_journal.announced_way(%s, tg_op);$f$, relid) ELSE '' END,
-        CASE WHEN hot AND NOT by_row THEN concat_ws(
+        CASE WHEN hot AND NOT by_row AND NOT identified THEN concat_ws(
             E'\n', refuse_cold(relid), refuse_passing(relid)) ELSE '' END);
     -- As a literal: names in it may hold whatever would end another quotation.
     EXECUTE format(
@@ -455,7 +508,7 @@ DECLARE
     propose oid := to_regproc('pg_journal.propose_' || watch.relid);
     by_row boolean := is_in_tree(watch.relid);
 BEGIN
-    SELECT jj.relid, jj.residency, jj.is_hot, format('%I.%I', jj.schema_name, jj.table_name) AS name INTO j
+    SELECT jj.relid, jj.residency, jj.is_hot, jj.key, format('%I.%I', jj.schema_name, jj.table_name) AS name INTO j
       FROM journals jj WHERE jj.relid = watch.relid;
     EXECUTE format('LOCK TABLE ONLY %s IN SHARE ROW EXCLUSIVE MODE', j.name);
     WITH ours AS (
@@ -466,7 +519,7 @@ BEGIN
     IF j.residency = 'resident' OR j.is_hot THEN
         PERFORM make_capture(j.relid, by_row);
     END IF;
-    IF j.is_hot THEN
+    IF j.is_hot AND j.key <> '{}' THEN
         PERFORM make_proposing(j.relid);
         EXECUTE format('CREATE TRIGGER pgwire_propose BEFORE INSERT ON %s FOR EACH ROW '
                        'WHEN (current_setting(''pg_journal.telling'', true) = ''on'') '

@@ -223,6 +223,7 @@ DECLARE
     made text := 'CREATE OR REPLACE FUNCTION pg_journal.%s LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS %L';
     body text := E'#variable_conflict use_column\n';
 BEGIN
+    IF parts.names IS NULL THEN RETURN; END IF;
     EXECUTE format(made, format('cold_%s(pgwire_keys json, OUT pgwire_cold json, OUT pgwire_held json)', wanted), body || format(
         $f$BEGIN
             SELECT json_agg(x.e) FILTER (WHERE NOT x.held), json_agg(x.e) FILTER (WHERE x.held)
@@ -330,6 +331,21 @@ SET search_path = pg_catalog, pg_journal, pg_temp
 RETURN j.residency = 'tiered' AND j.key <> '{}' AND j.pending_key IS NULL AND j.external IS NULL AND NOT EXISTS (
     SELECT FROM columns k WHERE k.relid = j.relid AND k.attnum = ANY (j.key) AND NOT is_hot_key_type(k.type_oid, k.typmod));
 
+-- Whether rows can be inserted into a table beside those of others although they have no key: nothing but the table itself tells
+-- what may be inserted, and nothing that PostgreSQL does by itself changes them. They are hot, and are never looked for.
+CREATE OR REPLACE FUNCTION pg_journal.takes_unkeyed(j pg_journal.journals) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN j.residency = 'tiered' AND j.key = '{}' AND j.pending_key IS NULL AND j.external IS NULL
+   AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = j.relid AND i.indisunique)
+   AND NOT EXISTS (SELECT FROM pg_constraint x WHERE x.contype = 'f' AND j.relid IN (x.conrelid, x.confrelid));
+
+-- Whether a table could ever have hot rows.
+CREATE OR REPLACE FUNCTION pg_journal.can_be_hot(j pg_journal.journals) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN has_hot_key(j) OR takes_unkeyed(j);
+
 -- Whether what a transaction's snapshot shows of the cold rows of a table is true now, by what is told of its hot rows: there
 -- have been some since without a break, or there were none, and none was written before.
 CREATE OR REPLACE FUNCTION pg_journal.is_as_seen(wanted oid, told jsonb) RETURNS boolean
@@ -367,7 +383,7 @@ BEGIN
     j := locked(wanted);
     -- A crash must not bring back a number of heats: it tells what can be relied on.
     PERFORM set_config('synchronous_commit', 'on', true);
-    IF NOT has_hot_key(j) THEN RETURN false; END IF;
+    IF NOT can_be_hot(j) THEN RETURN false; END IF;
     IF j.is_hot THEN RETURN true; END IF;
     -- The tail, which gets an index, comes last, as for those who write the table as a whole, and for upkeep. Who comes the
     -- other way defines the table, and is let pass.
@@ -376,9 +392,9 @@ BEGIN
     PERFORM set_config('lock_timeout', '1000', true);
     parts := key_parts(wanted);
     EXECUTE format('DROP TABLE IF EXISTS pg_journal.hot_%s', wanted);
-    EXECUTE format('CREATE TABLE pg_journal.hot_%s (%s, thawed_at timestamptz NOT NULL DEFAULT clock_timestamp(), '
-                   'writer xid8 NOT NULL DEFAULT pg_current_xact_id(), PRIMARY KEY (%s))',
-                   wanted, parts.definitions, parts.names);
+    EXECUTE format('CREATE TABLE pg_journal.hot_%s (%s)', wanted, concat_ws(
+        ', ', parts.definitions, 'thawed_at timestamptz NOT NULL DEFAULT clock_timestamp()',
+        'writer xid8 NOT NULL DEFAULT pg_current_xact_id()', 'PRIMARY KEY (' || parts.names || ')'));
     PERFORM seal(format('pg_journal.hot_%s', wanted));
     -- Readers look for what transactions have added.
     EXECUTE format('CREATE INDEX IF NOT EXISTS tail_%1$s_writer ON pg_journal.tail_%1$s (writer)', wanted);
@@ -474,10 +490,11 @@ DECLARE
     mark timestamptz;
     is_new boolean := pg_current_xact_id_if_assigned() IS NULL;
 BEGIN
-    SELECT s.residency, s.is_hot, s.heats, s.definition, s.thaw_rows, s.ancestors, has_hot_key(s) AS fits,
+    SELECT s.residency, s.is_hot, s.heats, s.definition, s.thaw_rows, s.ancestors, can_be_hot(s) AS fits, s.key = '{}' AS unkeyed,
            current_setting('transaction_read_only') = 'off' AND NOT has_deferrable_keys(wanted)
            -- Rows that do not satisfy them could not be put into the table.
-           AND NOT EXISTS (SELECT FROM pg_constraint x WHERE x.conrelid = wanted AND NOT x.convalidated) AS plain
+           AND NOT EXISTS (SELECT FROM pg_constraint x WHERE x.conrelid = wanted AND NOT x.convalidated)
+           AND (s.key <> '{}' OR has_identities(s.tail_relid)) AS plain
       INTO j FROM journals s WHERE s.relid = wanted;
     IF j.residency IS DISTINCT FROM 'tiered' THEN PERFORM outdated(); END IF;
     IF NOT (j.plain AND j.fits) THEN RETURN json_build_object('hot', false, 'snapshots', true); END IF;
@@ -487,7 +504,7 @@ BEGIN
         -- Locked in vain, the table would keep the gateway from making it hot.
         IF told IS NULL OR (told->>'deferrable')::boolean THEN PERFORM not_hot(); END IF;
     EXCEPTION WHEN SQLSTATE 'GW002' THEN
-        RETURN json_build_object('hot', false, 'snapshots', told IS NOT NULL, 'own', true);
+        RETURN json_build_object('hot', false, 'snapshots', told IS NOT NULL, 'own', true, 'unkeyed', j.unkeyed);
     END;
     IF NOT is_as_seen(wanted, told) THEN PERFORM refuse_changed(); END IF;
     PERFORM set_config('pg_journal.hot_' || wanted, hot_announcement(wanted, way), true);
@@ -498,8 +515,8 @@ BEGIN
     IF keys IS NOT NULL THEN
         EXECUTE format('SELECT * FROM pg_journal.cold_%s($1)', wanted) INTO cold, held USING keys::json;
     END IF;
-    RETURN json_build_object('hot', true, 'own', true, 'new', NOT j.is_hot, 'heats', told->'heats', 'cold', cold,
-                             'held', held, 'thaw_rows', j.thaw_rows, 'mark', micros(mark));
+    RETURN json_build_object('hot', true, 'own', true, 'unkeyed', j.unkeyed, 'new', NOT j.is_hot, 'heats', told->'heats',
+                             'cold', cold, 'held', held, 'thaw_rows', j.thaw_rows, 'mark', micros(mark));
 END $$;
 
 -- Announce a write of hot rows, or that rows are locked or read (ROW SHARE), waiting for others' or not (pass_gate). The answer
@@ -535,17 +552,18 @@ BEGIN
     IF NOT coalesce(j.is_hot, false) THEN
         IF strict THEN RETURN not_hot(); END IF;
         RETURN convert_to(json_build_object('hot', false, 'snapshots', false, 'never', NOT coalesce(
-            (SELECT has_hot_key(s) FROM journals s WHERE s.relid = wanted), false))::text, 'UTF8');
+            (SELECT can_be_hot(s) FROM journals s WHERE s.relid = wanted), false))::text, 'UTF8');
     END IF;
     IF j.is_overheated AND adds_heat(wanted, way, keys, searched) THEN
         IF strict THEN RETURN not_hot(); END IF;
         RETURN convert_to('{"hot": false, "snapshots": false, "full": true}', 'UTF8');
     END IF;
     PERFORM pass_gate(wanted, mode, waits);
-    SELECT s.residency, s.is_hot, s.heats, s.key, s.thaw_rows, s.ancestors INTO j FROM journals s WHERE s.relid = wanted;
+    SELECT s.residency, s.is_hot, s.heats, s.key, s.thaw_rows, s.ancestors, s.tail_relid INTO j
+      FROM journals s WHERE s.relid = wanted;
     IF j.residency <> 'tiered' THEN PERFORM outdated(); END IF;
     IF strict AND j.heats <> found_in THEN RETURN not_hot(); END IF;
-    IF NOT j.is_hot THEN
+    IF NOT j.is_hot OR j.key = '{}' AND NOT has_identities(j.tail_relid) THEN
         IF strict THEN RETURN not_hot(); END IF;
         RETURN convert_to('{"hot": false, "snapshots": false}', 'UTF8');
     END IF;
@@ -560,7 +578,8 @@ BEGIN
                                             'held', found.held, 'thaw_rows', j.thaw_rows,
                                             'mark', micros(mark))::text, 'UTF8');
     END IF;
-    RETURN convert_to(json_build_object('hot', true, 'heats', j.heats, 'mark', micros(mark))::text, 'UTF8');
+    RETURN convert_to(json_build_object('hot', true, 'heats', j.heats, 'unkeyed', j.key = '{}',
+                                        'mark', micros(mark))::text, 'UTF8');
 END $$;
 
 -- Make keys hot: put their rows, which come as PostgreSQL's texts of all columns, into the catalog table, and note those
@@ -707,6 +726,7 @@ BEGIN
     PERFORM authorize(code, 'unsearched', wanted::text, mark_micros::text);
     PERFORM require_right(wanted, true);
     SELECT s.relid, s.key INTO j FROM journals s WHERE s.relid = wanted;
+    IF j.key = '{}' THEN RETURN convert_to('{"keys": [], "mark": null, "values": []}', 'UTF8'); END IF;
     parts := key_parts(wanted);
     IF NOT EXISTS (SELECT FROM segments s WHERE s.relid = wanted AND s.retired_at IS NULL AND s.row_count > 0
                       AND s.kind <> 'archive') THEN
@@ -826,7 +846,7 @@ END $$;
 -- become hot, hot rows, and the bounds that their owners have asked for. Those that others have locked are left out.
 CREATE OR REPLACE FUNCTION pg_journal.hot_tables(
     OUT relid oid, OUT tail_rows bigint, OUT tail_bytes bigint, OUT rest_s float8, OUT hot_rows bigint,
-    OUT asked_rows bigint, OUT asked_age_s float8)
+    OUT asked_rows bigint, OUT asked_age_s float8, OUT unkeyed boolean)
 RETURNS SETOF record
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_journal, pg_temp
@@ -835,8 +855,8 @@ DECLARE
     tail oid;
     warm_s float8;
 BEGIN
-    FOR relid, tail, asked_rows, asked_age_s, warm_s IN
-        SELECT j.relid, j.tail_relid, j.hot_rows, j.hot_age_s, extract(epoch FROM clock_timestamp() - j.warmed_at)
+    FOR relid, tail, asked_rows, asked_age_s, unkeyed, warm_s IN
+        SELECT j.relid, j.tail_relid, j.hot_rows, j.hot_age_s, j.key = '{}', extract(epoch FROM clock_timestamp() - j.warmed_at)
           FROM journals j WHERE j.is_hot ORDER BY j.relid
     LOOP
         BEGIN
@@ -858,6 +878,24 @@ BEGIN
         END;
         RETURN NEXT;
     END LOOP;
+END $$;
+
+-- Take the rows that have been inserted into a table without a key out of the catalog table, beside writers; the answer is how many.
+-- Nobody looks for them there: what was captured of them is what everybody reads.
+CREATE OR REPLACE FUNCTION pg_journal.shed(wanted oid) RETURNS bigint
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_journal, pg_temp
+SET session_replication_role = replica
+SET constraint_exclusion = off
+AS $$
+DECLARE
+    gone bigint;
+BEGIN
+    PERFORM lock_table(wanted, 'ROW EXCLUSIVE');
+    IF NOT (SELECT captures_identities(s) FROM journals s WHERE s.relid = wanted) THEN RETURN 0; END IF;
+    EXECUTE format('DELETE FROM ONLY %s', wanted::regclass);
+    GET DIAGNOSTICS gone = ROW_COUNT;
+    RETURN gone;
 END $$;
 
 -- Note that too many rows of a table are hot; the next visit tells again where somebody has its journal.
@@ -885,6 +923,7 @@ DECLARE
 BEGIN
     IF NOT coalesce((SELECT j.is_hot FROM journals j WHERE j.relid = wanted), false) THEN RETURN NULL; END IF;
     parts := key_parts(wanted);
+    IF parts.names IS NULL THEN RETURN '[]'; END IF;
     EXECUTE format('SELECT coalesce(json_agg(json_build_array(%1$s)), ''[]'')::text FROM ('
                    'SELECT %2$s FROM pg_journal.hot_%3$s UNION SELECT %4$s FROM ONLY %5$s h) k(%2$s)',
                    regexp_replace(parts.names, '(c\d+)', '\1::text', 'g'), parts.names, wanted, parts.held_columns,
@@ -908,7 +947,7 @@ SET constraint_exclusion = off
 AS $$
 DECLARE
     parts record := key_parts(wanted);
-    tail oid := (SELECT j.tail_relid FROM journals j WHERE j.relid = wanted AND j.is_hot);
+    tail oid := (SELECT j.tail_relid FROM journals j WHERE j.relid = wanted AND j.is_hot AND j.key <> '{}');
     differing text;
 BEGIN
     IF tail IS NULL THEN RETURN NULL; END IF;

@@ -64,7 +64,7 @@ class Writers:
 
     def watch(self, upkeep: HotTables, seconds: int, hot_rows: int = CONFIG.hot_rows + 1) -> None:
         """Visit the table each second, as upkeep does."""
-        table = HotTable(RELID, 0, 0, 0.0, hot_rows, None, None)
+        table = HotTable(RELID, 0, 0, 0.0, hot_rows, None, None, unkeyed=False)
         lane = Lane(cast("Any", Session()), RunningStatement())
         for _ in range(seconds):
             upkeep._compare_if_due(lane, table)
@@ -163,7 +163,7 @@ def test_pauses_are_short_again_when_rows_have_gone_cold(
 def test_no_row_goes_cold_that_could_not_be_compared(
     writers: Writers, upkeep: HotTables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = HotTable(RELID, 0, 0, 0.0, CONFIG.hot_rows + 1, None, None)
+    table = HotTable(RELID, 0, 0, 0.0, CONFIG.hot_rows + 1, None, None, unkeyed=False)
     lanes = Lanes("d", cast("Any", Session), FileReaders(), Room(), 0.0)
 
     def fail(*_: object) -> list[object]:
@@ -176,3 +176,25 @@ def test_no_row_goes_cold_that_could_not_be_compared(
     monkeypatch.setattr(resident_upkeep, "differing_keys", lambda *_: [])
     upkeep.visit(lanes)
     assert writers.attempts_s == [writers.now_s]
+
+
+def test_rows_without_a_key_leave_a_table_that_stays_hot(
+    writers: Writers, upkeep: HotTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lanes = Lanes("d", cast("Any", Session), FileReaders(), Room(), 0.0)
+    shed: list[int] = []
+
+    def note(_: object, relid: int) -> int:
+        shed.append(relid)
+        return 1
+
+    monkeypatch.setattr(resident_upkeep, "shed", note)
+    for rows in (CONFIG.hot_rows, CONFIG.hot_rows + 1):
+        table = HotTable(RELID, 0, 0, 0.0, rows, None, None, unkeyed=True)
+        monkeypatch.setattr(resident_upkeep, "hot_tables", lambda _, table=table: [table])
+        upkeep.visit(lanes)
+    assert (shed, writers.attempts_s) == ([RELID], [])
+    rested = HotTable(RELID, 0, 0, CONFIG.hot_age_s, 1, None, None, unkeyed=True)
+    monkeypatch.setattr(resident_upkeep, "hot_tables", lambda _: [rested])
+    upkeep.visit(lanes)
+    assert (shed, writers.attempts_s) == ([RELID], [writers.now_s])
