@@ -17,8 +17,11 @@ from catalog.results import Analysis, ResultColumn
 TREE_MESSAGE: Final = "rewritten parse tree:"
 
 _LINE: Final = 78
-"""Of how many characters format_node_dump() makes lines at most, broken at blanks, those that are
-escaped among them; a longer word is broken in the middle."""
+"""Of how many bytes format_node_dump() makes lines at most, broken at blanks, escaped ones among
+them; a longer word is broken in the middle, even of a character."""
+
+_AFTER_NAMES: Final = (b":", b'"')
+"""What follows a name, and the blank after it: a field, or another name of a list."""
 
 _UTILITY: Final = f"QUERY :commandType {CmdType.UTILITY}"
 
@@ -94,17 +97,18 @@ def _run(
 
 def unbroken(printed: str) -> str:
     """Return a tree as it was before PostgreSQL broke it into lines, to print it."""
-    line, *others = printed.split("\n")
-    found: list[str] = []
+    line, *others = printed.encode("utf-8", "surrogateescape").split(b"\n")
+    found: list[bytes] = []
     for following in others:
         # A name may have a line break of its own, before which there was place for what follows.
-        has_place = len(line) + 1 + len(following.partition(" ")[0]) <= _LINE
-        if line.endswith("\\") and has_place:
-            line += f"\n{following}"
+        has_place = len(line) + 1 + len(following.partition(b" ")[0]) <= _LINE
+        if line.endswith(b"\\") and has_place:
+            line += b"\n" + following
             continue
-        found.append(line if len(line) == _LINE and " " not in line else f"{line} ")
+        is_word = len(line) == _LINE and b" " not in line
+        found.append(line if is_word and not following.startswith(_AFTER_NAMES) else line + b" ")
         line = following
-    return "".join([*found, line])
+    return b"".join([*found, line]).decode("utf-8", "surrogateescape")
 
 
 def _own(trees: list[str]) -> str | None:

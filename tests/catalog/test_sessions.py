@@ -42,9 +42,10 @@ def test_trees_have_no_line_breaks_that_stand_for_blanks(client):
         assert "\n" not in analysis.tree
 
 
-def test_names_with_blanks_are_not_parted_in_trees(client):
+@pytest.mark.parametrize("second", ["two or more words", "größere Größen für öde Ställe"])
+def test_names_with_blanks_are_not_parted_in_trees(client, second):
     for width in range(1, 60):
-        first, second = "x" * width, "two or more words"
+        first = "x" * width
         analysis = client.session.analyses.analyse(
             f'WITH "{first}" AS (SELECT 1), "{second}" AS (SELECT 2)'
             f' SELECT FROM "{first}", "{second}"'
@@ -52,7 +53,11 @@ def test_names_with_blanks_are_not_parted_in_trees(client):
         assert "\n" not in analysis.tree
 
 
-@pytest.mark.parametrize("name", ["(" * 63, "two\nlines"], ids=["longer than a line", "two lines"])
+@pytest.mark.parametrize(
+    "name",
+    ["(" * 63, "(" * 39, "x" + "(" * 30 + "é" * 16, "two\nlines"],
+    ids=["longer than a line", "as long as a line", "broken in a character", "two lines"],
+)
 def test_words_of_trees_are_whole(client, name):
     analysis = client.session.analyses.analyse(f'SELECT 1 AS "{name}"')
     printed = re.sub(r"([(\n])", r"\\\1", name)
