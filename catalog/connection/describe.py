@@ -101,14 +101,18 @@ def unbroken(printed: str) -> str:
     found: list[bytes] = []
     for following in others:
         # A name may have a line break of its own, before which there was place for what follows.
-        has_place = len(line) + 1 + len(following.partition(b" ")[0]) <= _LINE
-        if line.endswith(b"\\") and has_place:
+        if line.endswith(b"\\") and _has_place(line, following):
             line += b"\n" + following
             continue
         is_word = len(line) == _LINE and b" " not in line
         found.append(line if is_word and not following.startswith(_AFTER_NAMES) else line + b" ")
         line = following
     return b"".join([*found, line]).decode("utf-8", "surrogateescape")
+
+
+def _has_place(line: bytes, following: bytes) -> bool:
+    """Return whether a line could have had the first word of what follows, too."""
+    return len(line) + 1 + len(following.partition(b" ")[0]) <= _LINE
 
 
 def _own(trees: list[str]) -> str | None:
