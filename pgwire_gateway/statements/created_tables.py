@@ -144,7 +144,8 @@ class _Creation:
         """
         session, details = self._session, self._details
         (source,) = split(query)
-        if _changes_tables(source):
+        # PostgreSQL itself refuses this of a materialized view.
+        if _changes_tables(source) and not details["materialized"]:
             raise UnsupportedError(
                 "CREATE TABLE AS of a query that changes tables in WITH is not supported"
             )
