@@ -61,13 +61,13 @@ AS $$
 DECLARE
     hot boolean := (SELECT s.is_hot FROM journals s WHERE s.relid = wanted);
 BEGIN
-    -- The relation's lock before that of its journal, as DDL takes them: the other way round each could wait for the
-    -- other. At once the strongest that is needed, and the gate first where there is one, for the same reason: what has been
-    -- locked is let go where the table has become hot, or gone cold, while it was waited for.
     -- What a snapshot shows as hot may have gone cold since, and whoever writes it then comes to the gate after the table.
     IF hot AND current_setting('transaction_isolation') <> 'read committed' AND warmth(wanted) IS NULL THEN
         PERFORM refuse_changed();
     END IF;
+    -- The relation's lock before that of its journal, as DDL takes them: the other way round each could wait for the
+    -- other. At once the strongest that is needed, and the gate first where there is one, for the same reason: what has been
+    -- locked is let go where the table has become hot, or gone cold, while it was waited for.
     LOOP
         IF hot AND when_hot <> 'cool' THEN RETURN jsonb_build_object('hot', wanted::bigint); END IF;
         BEGIN
