@@ -95,6 +95,21 @@ def test_nobody_waits_for_who_inserts(opened: Open, put: Put, level: str, table:
     assert agrees(reader, table)
 
 
+@pytest.mark.parametrize("put", WAYS)
+def test_nobody_waits_where_the_table_is_resident(resident_pair: Pair, put: Put) -> None:
+    conninfo = resident_pair.gateway.conninfo(resident_pair.database)
+    with schema_sessions(conninfo, SCHEMA) as opened:
+        one, other = opened(), opened()
+        for session in (one, other):
+            session.execute(PATIENCE)
+        one.execute("CREATE TABLE log (id integer, w text)")
+        one.execute("BEGIN")
+        put(one, "log", 1)
+        put(other, "log", 2)
+        one.execute("COMMIT")
+        assert set(numbers(other)) == {1, 2}
+
+
 def test_each_row_is_there_once(opened: Open) -> None:
     def inserted(client: int) -> None:
         session = opened_sessions[client]
