@@ -63,7 +63,7 @@ class Thawing:
         self._never: dict[int, int] = {}
         self._unkeyed: dict[int, int] = {}
         self._changed: dict[int, float] = {}
-        self._changed_later: set[int] = set()
+        self._locked_later: set[int] = set()
         self._found: dict[int, tuple[int, set[object]]] = {}
         self._ahead: dict[tuple[int, object], Ahead] = {}
         self._failures: dict[int, float] = {}
@@ -108,7 +108,7 @@ class Thawing:
         self._unkeyed[relid] = definitions
 
     def is_changed(self, relid: int, *, in_block: bool) -> bool:
-        """Return whether a table without a key is expected to be changed as a whole soon.
+        """Return whether a table without a key is expected to be locked as a whole soon.
 
         Args:
             relid: The table.
@@ -117,18 +117,15 @@ class Thawing:
         """
         changed_s = self._changed.get(relid)
         is_recent = changed_s is not None and time.monotonic() < changed_s + CHANGED_S
-        return is_recent or (in_block and relid in self._changed_later)
+        return is_recent or (in_block and relid in self._locked_later)
 
-    def note_changed(self, relid: int, *, later: bool) -> None:
-        """Note that a table without a key is changed as a whole.
-
-        Args:
-            relid: The table.
-            later: Whether by a transaction that has inserted rows beside others before.
-        """
+    def note_changed(self, relid: int) -> None:
+        """Note that a table without a key is changed as a whole."""
         self._changed[relid] = time.monotonic()
-        if later:
-            self._changed_later.add(relid)
+
+    def note_locked_later(self, relid: int) -> None:
+        """Note that a transaction locks a table that it has inserted rows into beside others."""
+        self._locked_later.add(relid)
 
     @contextmanager
     def one_search(self, relid: int, check: Callable[[], None]) -> Iterator[bool]:

@@ -73,6 +73,8 @@ class JournalWrites:
         self._analyses = analyses
         self._observations = observations
         self._is_unseen = is_unseen
+        self.on_lock: Callable[[Sequence[int]], None] = lambda _: None
+        """Receiver of the tables that are going to be locked as a whole, before they are."""
 
     def begin_write(  # noqa: PLR0913 - what is locked, read and checked
         self,
@@ -312,6 +314,7 @@ class JournalWrites:
     def _lock_steps(
         self, relids: Sequence[int], command: str, checked: Sequence[int], when_hot: bytes
     ) -> list[Step]:
+        self.on_lock(relids)
         return self._calls.steps(
             bookkeeping.BEGIN_WRITE, array(relids), command.encode(), array(checked), when_hot
         )

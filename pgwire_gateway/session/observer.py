@@ -310,10 +310,9 @@ class Observer:
 
     def _note_changed(self, relids: Iterable[int], seen: SnapshotResult) -> None:
         thawing = self._services.catalog.thawing(self._session.database)
-        unkeyed = self._session.transaction.unkeyed
         for relid in relids:
             if relid in seen.snapshots and not seen.snapshots[relid].table.key:
-                thawing.note_changed(relid, later=relid in unkeyed)
+                thawing.note_changed(relid)
 
     def requests(self, relids: Iterable[int]) -> list[SnapshotRequest]:
         """Ask for tables, naming the tails that are held already."""

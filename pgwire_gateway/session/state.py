@@ -142,6 +142,7 @@ class ClientSession(Session):  # type: ignore[misc]
         self._proposed: list[str] = []
         catalog.on_notice = self._on_notice
         catalog.on_notification = self._on_notification
+        catalog.writes.on_lock = self._note_locked
 
     # buenavista's contract ------------------------------------------------------------------------
 
@@ -549,6 +550,10 @@ class ClientSession(Session):  # type: ignore[misc]
                 notification.process_id, notification.channel, notification.payload
             )
         )
+
+    def _note_locked(self, relids: Sequence[int]) -> None:
+        for relid in self.transaction.unkeyed.intersection(relids):
+            self.services.catalog.thawing(self.database).note_locked_later(relid)
 
 
 def require_not_failed(session: ClientSession, statement: Statement) -> None:

@@ -142,10 +142,10 @@ def test_tables_whose_rows_could_meet_others_have_no_hot_rows(client, thawing, d
 
 def test_a_table_that_was_changed_is_locked_for_a_while(thawing, monkeypatch):
     assert not thawing.is_changed(1, in_block=True)
-    thawing.note_changed(1, later=False)
+    thawing.note_changed(1)
     assert thawing.is_changed(1, in_block=False)
     monkeypatch.setattr("catalog.hot.thawing.CHANGED_S", 0.0)
     assert not thawing.is_changed(1, in_block=True)
-    thawing.note_changed(1, later=True)
+    thawing.note_locked_later(1)
     assert thawing.is_changed(1, in_block=True)
     assert not thawing.is_changed(1, in_block=False)

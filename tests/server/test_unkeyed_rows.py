@@ -207,6 +207,39 @@ def test_transactions_that_change_what_they_have_inserted_come_one_after_the_oth
     assert numbers(first) == [0]
 
 
+def copy_many(session: psycopg.Connection) -> None:
+    with session.cursor().copy("COPY log FROM STDIN") as copy:
+        for number in range(1, 2001):
+            copy.write_row((number, "y"))
+
+
+@pytest.mark.parametrize(
+    "lock",
+    [
+        lambda session: session.execute("UPDATE log SET w = 'y' WHERE id = 1"),
+        lambda session: session.execute("SELECT w FROM log WHERE id = 1 FOR UPDATE"),
+        lambda session: session.execute(
+            "INSERT INTO log SELECT g, 'y' FROM generate_series(1, 2000) g"
+        ),
+        lambda session: session.execute("INSERT INTO log SELECT id, 'y' FROM log WHERE id = 0"),
+        copy_many,
+    ],
+    ids=["change", "row locks", "many rows", "rows of tiered tables", "copied rows"],
+)
+def test_blocks_lock_a_table_at_once_that_one_has_locked_after_rows_of_its_own(
+    opened: Open, lock: Callable[[psycopg.Connection], object]
+) -> None:
+    one, other = opened(), opened()
+    other.execute("SET lock_timeout = '300ms'")
+    with one.transaction():
+        put_values(one, "log", 1)
+        lock(one)
+    with one.transaction(), other.transaction(force_rollback=True):
+        put_values(one, "log", 1)
+        with pytest.raises(errors.LockNotAvailable):
+            put_values(other, "log", 2)
+
+
 def test_what_could_meet_rows_of_others_locks_the_table(opened: Open) -> None:
     one, other = opened(), opened()
     one.execute("CREATE TABLE named (id integer UNIQUE, w text)")
