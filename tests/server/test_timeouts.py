@@ -279,10 +279,11 @@ def failure(messages: list[BackendMessage]) -> str:
 
 
 def test_more_rows_of_a_portal_time_out(taking: WireClient) -> None:
-    taking.query("SET LOCAL statement_timeout = '2s'")
+    taking.query("SET LOCAL statement_timeout = '4s'")
     for _ in range(3):  # each time anew
         assert "PortalSuspended" in str(taking.exchange(Execute("p", 1), Sync()))
-        time.sleep(0.8)
+        time.sleep(1.5)
+    taking.query("SET LOCAL statement_timeout = '400ms'")
     begun = time.monotonic()
     answer = taking.exchange(Execute("p", 0), Sync())
     assert "canceling statement due to statement timeout" in failure(answer)
