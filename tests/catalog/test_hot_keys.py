@@ -32,19 +32,6 @@ def table(client):
 
 
 @pytest.fixture
-def administrator(catalog, database):
-    opened = Client(catalog.admin(database))
-    opened.run("SET search_path = public")
-    yield opened
-    opened.session.close()
-
-
-@pytest.fixture
-def thawing(catalog, database):
-    return catalog.thawing(database)
-
-
-@pytest.fixture
 def warm(table, thawing: Thawing):
     assert thawing.warm(table)
     return table

@@ -8,7 +8,6 @@ from catalog.bookkeeping import calls as bookkeeping
 from catalog.errors import CatalogError
 from catalog.hot import hot_keys, resident_upkeep
 from catalog.hot.hot_keys import Announcement, Locked, Writing
-from catalog.hot.thawing import Thawing
 from tests.support.fix_catalog import Client, wait_until_waiting
 
 pytestmark = pytest.mark.catalog
@@ -17,19 +16,6 @@ ROWS = {1: ["1", "10", None], 2: ["2", "20", None]}
 """Rows of the table: texts of all columns, and None."""
 
 PATIENCE_S = 20.0
-
-
-@pytest.fixture
-def administrator(catalog, database):
-    opened = Client(catalog.admin(database))
-    opened.run("SET search_path = public")
-    yield opened
-    opened.session.close()
-
-
-@pytest.fixture
-def thawing(catalog, database) -> Thawing:
-    return catalog.thawing(database)
 
 
 @pytest.fixture

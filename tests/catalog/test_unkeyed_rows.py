@@ -7,24 +7,10 @@ from catalog.errors import CatalogError, OutdatedPlanError
 from catalog.hot import hot_keys, resident_upkeep
 from catalog.hot.hot_keys import Writing
 from catalog.results import TailRows
-from tests.support.fix_catalog import Client
 
 pytestmark = pytest.mark.catalog
 
 PUT = "INSERT INTO t VALUES (1), (1), (1)"
-
-
-@pytest.fixture
-def administrator(catalog, database):
-    opened = Client(catalog.admin(database))
-    opened.run("SET search_path = public")
-    yield opened
-    opened.session.close()
-
-
-@pytest.fixture
-def thawing(catalog, database):
-    return catalog.thawing(database)
 
 
 @pytest.fixture
