@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Protocol
 
+from catalog.journal.key_bitmap import KeyRange
 from catalog.model import Domain, TableSnapshot
 
 
@@ -130,6 +131,8 @@ class RewriteContext:
     """CHECK constraints by OID of the journaled table."""
     latest_only: frozenset[int] = frozenset()
     """Tables whose deltas and tail hold one version of each row at most."""
+    key_ranges: Mapping[int, KeyRange] = field(default_factory=dict)
+    """Those of them of whose keys in deltas and tail there is a bitmap, by OID of the table."""
     given: GivenSource | None = None
     """The source of a MERGE, where it has been computed."""
     moves: bool = True

@@ -15,6 +15,8 @@ class SourcePart(Enum):
     """Rows of the base segments: at most one version of each row, no tombstones."""
     RECENT = "recent"
     """Row versions of the deltas and the tail."""
+    RECENT_KEYS = "recent_keys"
+    """One row: the bitmap of the keys of these."""
     JOURNAL = "journal"
     """Row versions of all parts, the archive included."""
 

@@ -15,6 +15,7 @@ from catalog.results import SnapshotResult
 from pgwire_gateway.spark.lookups import Key, Lookups
 from pgwire_gateway.spark.relations import Relation
 from pgwire_gateway.wire_types import plain_keys
+from pgwire_gateway.wire_types.key_bitmaps import KeyBitmap
 from pgwire_gateway.wire_types.tails import (
     indices_of_keys,
     latest_per_key,
@@ -27,7 +28,7 @@ from pgwire_gateway.wire_types.tails import (
 )
 from pgwire_gateway.wire_types.versions import storage_schema
 from rewrite.journal.current_rows import source as source_of
-from rewrite.results import Source, SparkQuery
+from rewrite.results import Source, SourcePart, SparkQuery
 
 _OWN_STATES = count(1)
 """Numbers for states no other statement may take for its own."""
@@ -53,6 +54,8 @@ class Observation:
     """Segments not yet part of a table, each as a table of its own."""
     latest_only: frozenset[int] = frozenset()
     """Tables of whose tails only the newest version of each row is left."""
+    bitmaps: Mapping[int, KeyBitmap] = field(default_factory=dict)
+    """Of the keys in such tails, by OID of the table, where there are any."""
     united: Mapping[int, tuple[UnitedLeaves, ...]] = field(default_factory=dict)
     """Leaves that are read together, by OID of the partitioned table."""
     single_rows: frozenset[int] = frozenset()
@@ -142,7 +145,9 @@ class Observation:
         latest = latest_per_key(rows.combine_chunks(), plain_identity(table) or ())
         return latest.filter(pc.is_null(latest.column(SUBSEQUENT)))
 
-    def of_latest(self, tails: Mapping[int, Any]) -> "Observation":
+    def of_latest(
+        self, tails: Mapping[int, Any], bitmaps: Mapping[int, KeyBitmap] | None = None
+    ) -> "Observation":
         """Return the same moment with tails instead of deltas, of one version of each row."""
         snapshots = dict(self.result.snapshots)
         for relid, tail in tails.items():
@@ -159,6 +164,7 @@ class Observation:
             result=result,
             tails=self.tails | dict(tails),
             latest_only=self.latest_only | tails.keys(),
+            bitmaps={**self.bitmaps, **(bitmaps or {})},
         )
 
     def without_partitions(
@@ -229,6 +235,9 @@ class Observation:
         alone = self.added.get(source.relid)
         if alone is not None and source == source_of(alone, source.part):
             return Relation(source, alone, lambda: None)
+        if source.part is SourcePart.RECENT_KEYS:
+            relation = self.bitmaps[source.relid].relation
+            return Relation(source, self.result.snapshots[source.relid], lambda: relation)
         return Relation(source, self.result.snapshots[source.relid], self._tail(source.relid))
 
     def _tail(self, relid: int) -> Callable[[], Any]:

@@ -402,6 +402,7 @@ class Observer:
             domains=self._domains(plan),
             generated=generated,
             latest_only=observation.latest_only,
+            key_ranges={relid: bitmap.range for relid, bitmap in observation.bitmaps.items()},
             reads_files=not forced.is_forced(plan),
             arbiter=plan.arbiter,
         )
@@ -425,7 +426,7 @@ class Observer:
         only_spark = plan.basis is not None and plan.basis.executor == "spark"
         plain = not only_spark and any(plain_columns(plan.query, tables[relid]) for relid in keys)
         observation = observation.of_keys(keys, self._services.lookups if plain else None)
-        latest = {}
+        latest, bitmaps = {}, {}
         done = {one for some in observation.united.values() for u in some for one in u.leaves}
         for relid in tables.keys() - keys.keys() - done - observation.latest_only:
             snapshot = observation.result.snapshots[relid]
@@ -433,7 +434,10 @@ class Observer:
                 recent = self._services.recent_rows.latest(snapshot, observation.tails.get(relid))
                 if recent is not None:
                     latest[relid] = recent
-        observation = observation.of_latest(latest) if latest else observation
+                    bitmap = self._services.recent_rows.bitmap(snapshot)
+                    if bitmap is not None:
+                        bitmaps[relid] = bitmap
+        observation = observation.of_latest(latest, bitmaps) if latest else observation
         return self._pruned(plan.query, observation, tables.keys(), parameters)
 
     def _pruned(

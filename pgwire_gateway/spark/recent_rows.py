@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from catalog.model import JournalTable, Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.small_files import MAX_BYTES
+from pgwire_gateway.wire_types.key_bitmaps import KeyBitmap, key_bitmap
 from pgwire_gateway.wire_types.newest_rows import with_added
 from pgwire_gateway.wire_types.tails import plain_identity
 from pgwire_gateway.wire_types.versions import storage_schema
@@ -28,6 +29,11 @@ MOST_BYTES: Final = 256 << 20
 """How much of all tables is held, but for what was asked for last."""
 
 
+LEAST_BASE_ROWS: Final = 500_000
+"""Of fewer rows the keys are looked up one by one in less time than it takes to plan a subquery for
+a bitmap."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Held:
     state: str
@@ -39,6 +45,8 @@ class _Held:
 
     nbytes: int
     """What it takes in memory."""
+    bitmap: KeyBitmap | None
+    """Of the keys of the newest versions."""
 
 
 class RecentRows:
@@ -101,7 +109,10 @@ class RecentRows:
         if tail is not None and tail.num_rows:
             latest = with_added(stored, tail.cast(storage_schema(table)).combine_chunks(), names)
         nbytes = int(latest.nbytes + stored.nbytes)
-        held = _Held(snapshot.state, latest, origin, stored, nbytes)
+        base_rows = sum(segment.rows for segment in snapshot.of_kind(SegmentKind.BASE))
+        pays = latest.num_rows and base_rows >= LEAST_BASE_ROWS
+        bitmap = key_bitmap(latest, names) if pays else None
+        held = _Held(snapshot.state, latest, origin, stored, nbytes, bitmap)
         with self._lock:
             self._drop(table)
             self._held[table.location] = held
@@ -109,6 +120,16 @@ class RecentRows:
             while self._bytes > MOST_BYTES and len(self._held) > 1:
                 self._bytes -= self._held.popitem(last=False)[1].nbytes
         return held.latest
+
+    def bitmap(self, snapshot: TableSnapshot) -> KeyBitmap | None:
+        """Return the bitmap of the keys of rows that have just been returned for a snapshot.
+
+        None where their keys are not integers close to each other, where it would not pay, or where
+        others were asked for in between.
+        """
+        with self._lock:
+            held = self._held.get(snapshot.table.location)
+        return held.bitmap if held is not None and held.state == snapshot.state else None
 
     def _drop(self, table: JournalTable) -> None:
         before = self._held.pop(table.location, None)

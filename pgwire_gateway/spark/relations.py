@@ -15,6 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from catalog.journal.key_bitmap import WORDS
 from catalog.model import Segment, SegmentKind, TableSnapshot
 from pgwire_gateway.spark.api import Driver, Frame, Session
 from pgwire_gateway.spark.engine import SessionKind, SparkEngine
@@ -34,6 +35,7 @@ _WHOLE_TAIL_ROWS: Final = 2000
 _KINDS: Final = {
     SourcePart.BASE: (SegmentKind.BASE,),
     SourcePart.RECENT: (SegmentKind.DELTA,),
+    SourcePart.RECENT_KEYS: (),
     SourcePart.JOURNAL: (SegmentKind.BASE, SegmentKind.DELTA, SegmentKind.ARCHIVE),
 }
 _BROADCAST: Final = "/*+ BROADCAST"
@@ -48,7 +50,8 @@ class Relation:
     source: Source
     snapshot: TableSnapshot
     tail: Callable[[], pa.Table | None]
-    """Yields the tail in storage types; called only when the view does not exist yet."""
+    """Yields the tail in storage types, or the bitmap of keys where the view shows that; called
+    only when the view does not exist yet."""
 
     def segments(self) -> tuple[Segment, ...]:
         """Return the segments the view shows."""
@@ -181,6 +184,8 @@ class Relations:
 
     def _build(self, registry: _Registry, relation: Relation, kind: SessionKind) -> Frame:
         frames = registry.frames
+        if relation.source.part is SourcePart.RECENT_KEYS:
+            return frames.reader(kind, MAX_SPLIT).local(relation.tail(), f"{WORDS} ARRAY<BIGINT>")
         if relation.snapshot.outside is not None:
             whole = self._external(registry, relation, kind)
             return whole.coalesce(1) if kind is SessionKind.SMALL else whole

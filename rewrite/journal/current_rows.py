@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from catalog.journal.key_bitmap import WORDS, KeyRange
 from catalog.journal.layout import (
     COUNTED_TYPE,
     IDENTITY,
@@ -25,6 +26,7 @@ from rewrite.dialect.type_mapping import storage_type
 from rewrite.errors import UnsupportedError
 from rewrite.expressions import grouping_key, read_stored
 from rewrite.journal.versions import (
+    has_no_bit,
     identity,
     identity_columns,
     is_living,
@@ -229,8 +231,13 @@ class CurrentRows:
         self._note_plain(base if self.base_rows else None, recent)
         if not self.base_rows:
             return aliased(latest, self.alias)
-        union = exp.Union(this=self._untouched(base, recent), expression=latest, distinct=False)
-        return aliased(union, self.alias)
+        key_range = self._compilation.context.key_ranges.get(self.relid)
+        if key_range is None or self._compilation.shields:
+            untouched = self._untouched(base, recent)
+        else:
+            keys = source(snapshot, SourcePart.RECENT_KEYS)
+            untouched = self._without_bit(base, keys, key_range)
+        return aliased(exp.Union(this=untouched, expression=latest, distinct=False), self.alias)
 
     def _note_plain(self, base: Source | None, recent: Source | None) -> None:
         """Note that the rows can be read without Spark, where nothing is left to be resolved."""
@@ -313,6 +320,15 @@ class CurrentRows:
         if self.recent_rows <= _BROADCAST_ROWS:
             broadcast(query, changed)
         return self._level(query, rows, untouched)
+
+    def _without_bit(self, base: Source, keys: Source, key_range: KeyRange) -> exp.Select:
+        """Return the rows of the base whose keys do not occur in a bitmap."""
+        rows, bitmap = self._compilation.name("j"), self._compilation.name("j")
+        (key,) = identity(self._table, rows)
+        words = select([column(WORDS, bitmap)], self._compilation.read(keys, 1, bitmap))
+        where = has_no_bit(key, words, key_range)
+        query = select([], self._compilation.read(base, self.base_rows, rows), where)
+        return self._level(query, rows)
 
 
 def _bare_name(name: str) -> str:

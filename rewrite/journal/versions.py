@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from catalog.journal.key_bitmap import SHIFT, WORD_BITS, KeyRange
 from catalog.journal.layout import IDENTITY, SUBSEQUENT, column_name, identity_names
 from catalog.journal.order import Order, order_of
 from catalog.model import LEAF, JournalTable
 from rewrite.expressions import grouping_key, read_stored
-from rewrite.query.sql import column, is_null
+from rewrite.query.sql import call, cast, column, is_null, literal
 
 
 def version_order(table: JournalTable) -> Order:
@@ -51,6 +52,27 @@ def identity(table: JournalTable, alias: str) -> list[exp.Expression]:
 def same_row(one: Sequence[exp.Expression], other: Sequence[exp.Expression]) -> list[exp.EQ]:
     """Return the conditions that two row versions, given by their identities, are of one row."""
     return [exp.EQ(this=left, expression=right) for left, right in zip(one, other, strict=True)]
+
+
+def has_no_bit(key: exp.Expression, words: exp.Select, key_range: KeyRange) -> exp.Expression:
+    """Return the condition that the bit of an integer is not set in a bitmap.
+
+    What depends on the keys is in the words alone: conditions are the same for most bitmaps, and
+    Spark, which keeps what it has compiled by its text, need not compile them again.
+    """
+    wide = cast(key, "bigint")
+    number = wide if not key_range.origin else exp.Paren(this=wide - literal(key_range.origin))
+    place = cast(call("shiftright", number, literal(SHIFT)), "int")
+    bit = cast(exp.BitwiseAnd(this=number.copy(), expression=literal(WORD_BITS - 1)), "int")
+    # Beyond the last word there is none: get() returns NULL there.
+    word = call("get", exp.Subquery(this=words), place)
+    found = exp.Coalesce(this=call("getbit", word, bit), expressions=[literal(0)])
+    bounds = literal(key_range.origin), literal(key_range.last)
+    return exp.If(
+        this=exp.Between(this=wide.copy(), low=bounds[0], high=bounds[1]),
+        true=exp.EQ(this=found, expression=literal(0)),
+        false=exp.true(),
+    )
 
 
 def _of_key(table: JournalTable, attnum: int, alias: str) -> exp.Expression:

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 
 from rewrite.query.compilation import Compilation, PlainRows
-from rewrite.results import Selection
+from rewrite.results import Selection, SourcePart
 from rewrite.row_expressions import Constant, Expression, Operation, Operator
 
 _CLAUSES: Final = frozenset({"expressions", "from_", "where"})
@@ -53,7 +53,8 @@ def selection(query: exp.Expression, compilation: Compilation) -> Selection | No
     if compilation.ctes or len(compilation.plain_rows) != 1 or not compilation.context.reads_files:
         return None
     ((alias, rows),) = compilation.plain_rows.items()
-    if set(compilation.sources.values()) != {one for one in (rows.base, rows.recent) if one}:
+    read = {one for one in compilation.sources.values() if one.part is not SourcePart.RECENT_KEYS}
+    if read != {one for one in (rows.base, rows.recent) if one}:
         return None
     try:
         return _Reader(alias, rows).selection(query)

@@ -22,6 +22,7 @@ from catalog.model import Column, ExternalJournal, Outside, SegmentKind, TableSn
 from catalog.results import SnapshotResult, TailRows
 from pgwire_gateway.session.observation import Observation
 from pgwire_gateway.spark import compactor as compactors
+from pgwire_gateway.spark import recent_rows
 from pgwire_gateway.spark.executor import Executor
 from pgwire_gateway.spark.held_rows import HeldRows
 from pgwire_gateway.spark.layouts import Layout as Layouts
@@ -31,6 +32,7 @@ from pgwire_gateway.spark.relations import Relation
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.statements import checking
 from pgwire_gateway.wire_types import tails
+from pgwire_gateway.wire_types.key_bitmaps import KeyBitmap
 from pgwire_gateway.wire_types.merged_versions import merged
 from rewrite.context import RewriteContext, SessionConstants
 from rewrite.journal import versions
@@ -81,29 +83,35 @@ class Written:
         relid = snapshot.table.relid
         return Observation(SnapshotResult({relid: snapshot}, {}, 0, 0, 0), {relid: tail})
 
-    def run(self, query: SparkQuery, snapshot: TableSnapshot, tail: Any = None) -> pa.Table:
+    def run(self, query: SparkQuery, observation: Observation) -> pa.Table:
         """Run a query as a session does, without Spark where that can be."""
         journal = self.journal
-        rows = journal.tail if tail is None else tail
         batches = Executor(journal.relations).run(
             query,
-            relations=[Relation(source, snapshot, lambda: rows) for source in query.sources],
+            relations=observation.relations(query),
             sessions=journal.engine.sessions(),
             statement=RunningStatement(),
         )
         return batches.read_all()
 
-    def run_resolved(self, **changes: Any) -> pa.Table:
+    def run_resolved(self, *, by_bitmap: bool = False, **changes: Any) -> pa.Table:
         """Run the query for all rows, changed, with one version of each that is newer."""
         observation = self.observation()
         ((relid, snapshot),) = observation.result.snapshots.items()
         recent = RecentRows(self.journal.compactor().row_versions)
-        latest = recent.latest(snapshot, observation.tails[relid])
+        with pytest.MonkeyPatch.context() as patch:
+            if by_bitmap:
+                patch.setattr(recent_rows, "LEAST_BASE_ROWS", 1)
+            latest = recent.latest(snapshot, observation.tails[relid])
         assert latest is not None
-        resolved = observation.of_latest({relid: latest}).result.snapshots[relid]
-        query = whole(resolved, resolved=True)
+        bitmap = recent.bitmap(snapshot)
+        bitmaps = {} if bitmap is None else {relid: bitmap}
+        resolved = observation.of_latest({relid: latest}, bitmaps)
+        query = whole(resolved.result.snapshots[relid], resolved=True, bitmap=bitmaps.get(relid))
         assert query.selection is not None
-        return self.run(replace(query, **changes), resolved, latest)
+        reads = {source.part for source in query.sources}
+        assert (SourcePart.RECENT_KEYS in reads) is by_bitmap
+        return self.run(replace(query, **changes), resolved)
 
     def compacted(self, most_bytes: int = 0) -> dict[SegmentKind, pa.Table]:
         """Return the row versions of a compaction; more bytes are Spark's to compact."""
@@ -182,11 +190,21 @@ def numeric(journal: Journal) -> Written:
     return histories(journal, spelled=True)
 
 
-def whole(snapshot: TableSnapshot, *, computes: bool = False, resolved: bool = False) -> SparkQuery:
+def whole(
+    snapshot: TableSnapshot,
+    *,
+    computes: bool = False,
+    resolved: bool = False,
+    bitmap: KeyBitmap | None = None,
+) -> SparkQuery:
     """Return the query for the current rows of a table: what tells them apart, and the value."""
     table = snapshot.table
-    latest_only = frozenset({table.relid} if resolved else ())
-    context = RewriteContext({table.relid: snapshot}, NEUTRAL, latest_only=latest_only)
+    context = RewriteContext(
+        {table.relid: snapshot},
+        NEUTRAL,
+        latest_only=frozenset({table.relid} if resolved else ()),
+        key_ranges={} if bitmap is None else {table.relid: bitmap.range},
+    )
     compilation = Compilation(context, compile_block, computes=computes)
     rows = CurrentRows(compilation, snapshot)
     identity = rows.stored(table.key[0]) if table.key else rows.row_identity().sql
@@ -197,19 +215,24 @@ def whole(snapshot: TableSnapshot, *, computes: bool = False, resolved: bool = F
 
 def by_window(written: Written) -> Rows:
     """By Spark's window over all that is newer than the base."""
-    snapshot = written.journal.snapshot()
-    return written.told(written.run(whole(snapshot), snapshot))
+    query = whole(written.journal.snapshot())
+    return written.told(written.run(query, written.observation()))
 
 
 def by_shielded_window(written: Written) -> Rows:
     """The same where rows that are there no more must not reach conditions."""
-    snapshot = written.journal.snapshot()
-    return written.told(written.run(whole(snapshot, computes=True), snapshot))
+    query = whole(written.journal.snapshot(), computes=True)
+    return written.told(written.run(query, written.observation()))
 
 
 def by_newest_in_memory(written: Written) -> Rows:
     """By Spark, where what is newer than the base has been resolved in memory."""
     return written.told(written.run_resolved(selection=None, scan=None))
+
+
+def by_bitmap(written: Written) -> Rows:
+    """The same, where keys that have been superseded are found in a bitmap."""
+    return written.told(written.run_resolved(by_bitmap=True, selection=None, scan=None))
 
 
 def by_files(written: Written) -> Rows:
@@ -275,7 +298,7 @@ def by_check(written: Written) -> Rows:
 
 Reader = Callable[[Written], Rows]
 OF_ANY: list[Reader] = [by_window, by_shielded_window, by_compaction]
-OF_PLAIN: list[Reader] = [by_newest_in_memory, by_files, by_live_rows, by_merge]
+OF_PLAIN: list[Reader] = [by_newest_in_memory, by_bitmap, by_files, by_live_rows, by_merge]
 OF_KEYS: list[Reader] = [by_lookups, by_check]
 
 
@@ -347,7 +370,7 @@ def test_what_was_compacted_is_read_from_files(keyed: Written) -> None:
     snapshot = journal.snapshot()
     query = replace(whole(snapshot), sql="SELECT 'spark'")
     assert query.scan is not None
-    assert keyed.told(keyed.run(query, snapshot)) == keyed.expected
+    assert keyed.told(keyed.run(query, keyed.observation())) == keyed.expected
     assert by_window(keyed) == keyed.expected
 
 

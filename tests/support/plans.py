@@ -23,6 +23,7 @@ from pathlib import Path
 
 import psycopg
 
+from catalog.journal.key_bitmap import KeyRange
 from catalog.model import Segment, SegmentKind, TableSnapshot
 from catalog.server.embedded import SUPERUSER, EmbeddedServer
 from catalog.session import upserts
@@ -151,6 +152,10 @@ class Compiler(Oracle):
         context = self.context(queries)
         if self.case.directive("latest") is not None:
             context = replace(context, latest_only=frozenset(context.snapshots))
+        origin = self.case.directive("bitmap")
+        if origin is not None:
+            ranges = dict.fromkeys(context.snapshots, KeyRange(int(origin)))
+            context = replace(context, key_ranges=ranges)
         yield from self._shown(_compiled(query, context))
 
     def _merge(self, upsert: upserts.Upsert) -> str:
