@@ -44,7 +44,7 @@ def leave_out(items: Sequence[pytest.Item]) -> None:
 
 
 FEW, MANY = 4, 12
-"""From how many cases on each second one of a test runs, and each third."""
+"""From how many cases on each third one of a test runs, and each fifth."""
 
 
 def _sample(items: Iterable[pytest.Item]) -> None:
@@ -68,7 +68,12 @@ def _step(item: pytest.Item, count: int) -> int:
         return int(marker.args[0])
     if all(item.get_closest_marker(name) is None for name in ("server", "spark")):
         return 1
-    return 3 if count >= MANY else 2 if count >= FEW else 1
+    return step_of(count)
+
+
+def step_of(count: int) -> int:
+    """Return which of the cases of a test on a server run: each one, each third, each fifth."""
+    return 5 if count >= MANY else 3 if count >= FEW else 1
 
 
 def _take_turns(items: Iterable[pytest.Item]) -> None:
