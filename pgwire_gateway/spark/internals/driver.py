@@ -54,6 +54,7 @@ class JvmDriver:
     def cancel(self, group: str) -> None:
         """Cancel what runs for a group, and the jobs it starts later."""
         self.machine.tasks.cancel(group)
+        self.machine.planning.cancel(group)
         self.machine.context.cancelJobGroupAndFutureJobs(group)
 
     def progress(self, group: str) -> JobProgress | None:
@@ -81,11 +82,13 @@ class JvmDriver:
     def kill(self) -> None:
         """End the process at once."""
         self.machine.tasks.close()
+        self.machine.planning.close()
         self.machine.process.kill()
 
     def stop(self) -> None:
         """Stop Spark and end the JVM."""
         self.machine.tasks.close()
+        self.machine.planning.close()
         with suppress(Exception):
             self.machine.context.stop()
         self.machine.process.close()

@@ -2,14 +2,17 @@
 
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pgwire_gateway.spark.internals.driver_tasks import DriverTasks
 from pgwire_gateway.spark.internals.process import DriverProcess
 from pgwire_gateway.spark.internals.task_contexts import single
+from pgwire_gateway.spark.planning_threads import PlanningThreads
 from pgwire_gateway.spark.settings import SparkSettings, driver_conf
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,8 @@ class Entered:
     """Settings of its session, as Java properties."""
     group: str
     """Its job group."""
+    again: Callable[[], None]
+    """Makes the work of another thread part of the same."""
 
 
 class Machine:
@@ -50,8 +55,25 @@ class Machine:
         """Conditions on rows, by their columns and a bound, made by :mod:`.part_bounds`."""
         most = self.cores if settings.is_one_process else 0
         self.tasks = DriverTasks(self.process, self.context, most)
+        self.planning = PlanningThreads()
         if settings.is_local:
             self._forget_hadoop_defaults()
+
+    def planned(self, plan: Callable[[], T]) -> T:
+        """Return what is planned for the work of this thread, unless it is cancelled meanwhile.
+
+        Raises:
+            QueryCanceledError: 57014 when it is; what Spark plans goes on as long as it takes.
+        """
+        entered: Entered | None = getattr(self.local, "entered", None)
+        if entered is None:
+            return plan()
+
+        def part_of_it() -> T:
+            entered.again()
+            return plan()
+
+        return self.planning.run(entered.group, part_of_it)
 
     def properties(self, values: dict[str, str]) -> Any:
         """Return Java properties."""

@@ -1,6 +1,7 @@
 """Sessions of the JVM."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -40,7 +41,7 @@ class JvmSession:
             self.activate()
             local.session = self
         context.setLocalProperty(_JOB_GROUP, group)
-        local.entered = Entered(self._properties, group)
+        local.entered = Entered(self._properties, group, partial(self.enter, group))
 
     def activate(self) -> None:
         """Make this the session whose settings the JVM uses for work of this thread."""
@@ -53,6 +54,7 @@ class JvmSession:
     def explain(self, text: str) -> Explanation:
         """Return how a query would be run."""
         execution = self._java.sql(text).queryExecution()
+        self._machine.planned(execution.executedPlan)
         modes = self._machine.jvm.org.apache.spark.sql.execution.ExplainMode
         physical, logical = (
             str(execution.explainString(modes.fromString(mode)))

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from catalog.pg import sqlstate
 from pgwire_gateway.spark.api import JobProgress, Told
 from pgwire_gateway.spark.errors import SparkError
+from pgwire_gateway.spark.planning_threads import PlanningThreads
 from pgwire_gateway.spark.public import failures, zones
 from pgwire_gateway.spark.public.running import Groups
 from pgwire_gateway.spark.public.session import PublicSession
@@ -76,6 +77,11 @@ class PublicDriver:
             if name not in self._settings.conf or session.conf.isModifiable(name):
                 session.conf.set(name, value)
         return PublicSession(self, self._groups, session, kind.value)
+
+    @property
+    def planning(self) -> PlanningThreads:
+        """The threads that plan, and perhaps compute, what may be given up."""
+        return self._groups.planning
 
     def cancel(self, group: str) -> None:
         """Cancel the running jobs of a group, and those it starts later."""

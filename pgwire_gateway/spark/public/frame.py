@@ -107,8 +107,7 @@ class PublicFrame:
         data = self._data if delivery.most_rows is None else self._data.limit(delivery.most_rows)
         if check is not None:
             check()
-        self._groups.check()
-        rows = data.toArrow()
+        rows = self._groups.planned(data.toArrow)
         return PublicRows(rows.cast(arrow_schema(self.schema())), delivery.batch_rows)
 
     def write(self, writing: Writing) -> None:

@@ -5,12 +5,17 @@ begin no others in it: whoever is about to begin one asks.
 """
 
 import threading
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from pyspark import SparkContext
 
 from pgwire_gateway.spark.errors import QueryCanceledError
+from pgwire_gateway.spark.planning_threads import PlanningThreads
 
+T = TypeVar("T")
+
+_POOL: Final = "spark.scheduler.pool"
 _MOST_CANCELLED: Final = 10_000
 """So many groups are known to be cancelled; no work begins in one that was long ago."""
 
@@ -23,11 +28,31 @@ class Groups:
         self._lock = threading.Lock()
         self._entered = threading.local()
         self._cancelled: dict[str, None] = {}
+        self.planning = PlanningThreads()
 
-    def enter(self, group: str) -> None:
-        """Make this thread's jobs those of a group."""
+    def enter(self, group: str, pool: str) -> None:
+        """Make this thread's jobs those of a group, in one of the scheduler's pools."""
+        self._context.setLocalProperty(_POOL, pool)
         self._context.setJobGroup(group, "statement")
-        self._entered.group = group
+        self._entered.group, self._entered.pool = group, pool
+
+    def planned(self, plan: Callable[[], T]) -> T:
+        """Return what is planned, and perhaps computed, as the work of this thread.
+
+        Raises:
+            QueryCanceledError: 57014 when its group is cancelled, whether Spark stops or not.
+        """
+        self.check()
+        group: str | None = getattr(self._entered, "group", None)
+        if group is None:
+            return plan()
+        pool: str = self._entered.pool
+
+        def part_of_it() -> T:
+            self.enter(group, pool)
+            return plan()
+
+        return self.planning.run(group, part_of_it)
 
     def check(self) -> None:
         """Make sure that this thread may start jobs.
@@ -46,4 +71,5 @@ class Groups:
             self._cancelled[group] = None
             while len(self._cancelled) > _MOST_CANCELLED:
                 del self._cancelled[next(iter(self._cancelled))]
+        self.planning.cancel(group)
         self._context.cancelJobGroup(group)

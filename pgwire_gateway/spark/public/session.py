@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -14,7 +15,6 @@ from pgwire_gateway.spark.public.frame import PublicFrame
 from pgwire_gateway.spark.public.running import Groups
 from rewrite.errors import UnsupportedError
 
-_POOL: Final = "spark.scheduler.pool"
 _HINT: Final = "Start the gateway with --spark-api=internals."
 
 
@@ -29,8 +29,7 @@ class PublicSession:
 
     def enter(self, group: str) -> None:
         """Make this thread's jobs run in the session's pool and in a group to cancel."""
-        self._session.sparkContext.setLocalProperty(_POOL, self._pool)
-        self._groups.enter(group)
+        self._groups.enter(group, self._pool)
 
     def activate(self) -> None:
         """Do nothing: PySpark knows the session of each frame."""
@@ -42,10 +41,13 @@ class PublicSession:
     def explain(self, text: str) -> Explanation:
         """Return how a query would be run."""
         physical, logical = (
-            str(self._session.sql(f"EXPLAIN {mode} {text}").collect()[0][0])
+            self._groups.planned(partial(self._explained, mode, text))
             for mode in ("FORMATTED", "EXTENDED")
         )
         return Explanation(physical, logical.partition("== Physical Plan ==")[0])
+
+    def _explained(self, mode: str, text: str) -> str:
+        return str(self._session.sql(f"EXPLAIN {mode} {text}").collect()[0][0])
 
     def read(self, reading: Reading) -> PublicFrame:
         """Return the rows of files, or of a relation of another database."""

@@ -22,6 +22,8 @@ from pgwire_gateway.spark.api import Delivery, Frame, JobProgress, Reading, Sess
 from pgwire_gateway.spark.engine import SessionKind, SparkEngine
 from pgwire_gateway.spark.errors import QueryCanceledError
 from pgwire_gateway.spark.executor import failures
+from pgwire_gateway.spark.internals.driver import JvmDriver
+from pgwire_gateway.spark.public.driver import PublicDriver
 from pgwire_gateway.spark.public.running import Groups
 from pgwire_gateway.spark.statements import RunningStatement
 from pgwire_gateway.spark.temporary_views import viewed
@@ -37,6 +39,10 @@ SLOW = "SELECT SUM(a.id * b.id) AS o1 FROM range(1000000) AS a CROSS JOIN range(
 """Takes hours."""
 SLOW_STAGE = "SELECT id % 7 AS o1, COUNT(*) AS o2 FROM range(1000000000000) GROUP BY id % 7"
 """Takes hours in its first stage, whose rows are divided among the tasks of the second."""
+LETTERS = 32
+"""So many that the planner takes seconds for them, and not for ever."""
+BACKTRACKING = "SELECT v FROM global_temp.letters WHERE v RLIKE '(?s)(?:a|aa){1,40}b'"
+"""A choice that is repeated a limited number of times: Java tries all ways to make it."""
 NO_PARAMETERS = SimpleNamespace(params={})
 NOTHING = JobProgress()
 
@@ -343,6 +349,45 @@ def test_a_cancelled_statement_ends(engine: SparkEngine, tmp_path: Path, act: st
     # Others go on, and so does this thread.
     session.enter(RunningStatement().begin(driver))
     assert tuples(session.query("SELECT count(*) FROM range(1000)")) == [(1000,)]
+
+
+def planning(engine: SparkEngine) -> int:
+    """Return how many plans are made, also such that nobody waits for any more."""
+    driver = engine.driver
+    if isinstance(driver, JvmDriver):
+        return driver.machine.planning.busy
+    assert isinstance(driver, PublicDriver)
+    return driver.planning.busy
+
+
+@pytest.mark.parametrize(
+    ("kind", "act"), [(SessionKind.SMALL, "rows"), (SessionKind.LARGE, "explain")]
+)
+def test_a_statement_that_is_planned_is_cancelled(engine: SparkEngine, kind: SessionKind, act: str):
+    session, statement = engine.sessions().of_kind(kind), RunningStatement()
+    group = statement.begin(session.driver)
+    session.enter(group)
+    session.local(pa.table({"v": ["a" * LETTERS]}), "v STRING").register("letters")
+
+    def run() -> None:
+        session.enter(group)
+        if act == "explain":
+            session.explain(BACKTRACKING)
+        else:
+            session.query(BACKTRACKING).rows(ALL)
+
+    thread, caught = _begun(engine, statement, run)
+    assert wait_until(lambda: planning(engine) == 1)
+    statement.cancel()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+    assert [error.sqlstate for error in caught] == ["57014"]
+    # Java is at it still, and nobody waits.
+    assert planning(engine) == 1
+    session.enter(RunningStatement().begin(session.driver))
+    assert tuples(session.query("SELECT 1 AS o")) == [(1,)]
+    session.drop("letters")
+    assert wait_until(lambda: planning(engine) == 0)
 
 
 def test_a_statement_cancelled_between_stages_ends(engine: SparkEngine, monkeypatch):
