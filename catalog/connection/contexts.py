@@ -43,8 +43,8 @@ _RAISED: Final = "exec_stmt_raise"
 _NOT_GRANTED: Final = "restrict_and_check_grant"
 """PostgreSQL's routine that warns of privileges which the role cannot grant or revoke."""
 
-_JOURNAL: Final = re.compile(r'"journal_\d+"')
-"""A journal, as its name is among the bookkeeping's."""
+_JOURNAL_KEPT: Final = re.compile(r'could be revoked for .*"journal_\d{5,}"$')
+"""What it says of a journal, whose name among the bookkeeping's is the OID of a table of users."""
 
 
 def is_for_clients(severity: str, routine: str, message: str) -> bool:
@@ -54,7 +54,7 @@ def is_for_clients(severity: str, routine: str, message: str) -> bool:
     LOG and below clients hear only what their own code says. DROP OWNED comes across the privileges
     on journals, which follow those on their tables.
     """
-    if routine == _NOT_GRANTED and _JOURNAL.search(message):
+    if routine == _NOT_GRANTED and _JOURNAL_KEPT.search(message):
         return False
     return routine == _RAISED or not (severity == "LOG" or severity.startswith("DEBUG"))
 

@@ -13,6 +13,7 @@ from catalog.errors import GatewayError
 from catalog.journal.layout import SUFFIX
 from catalog.pg import sqlstate
 from catalog.pg.statement_tokens import tokens_of
+from catalog.pg.types import TEXT
 from catalog.session import names, residency, session_state
 from catalog.session.connections import CatalogSession
 from catalog.statements.splitting import RelationName, Statement, StatementKind, parse_tree, split
@@ -193,6 +194,25 @@ def resolve(catalog: CatalogSession, statement: Statement) -> NamedJournals | No
     shown = {table: name.name for name, sql in journals.items() for table in _HIDDEN.findall(sql)}
     looked_up = [name for journal in journals for name in (journal, _table_of(journal))]
     return NamedJournals(replace(inner, offset=statement.offset, looked_up=tuple(looked_up)), shown)
+
+
+def name_of(administrator: CatalogSession, relid: int) -> str | None:
+    """Return the name of a table's journal; None where the table has none.
+
+    None, too, where other relations are called like what stands for it: they may be meant.
+    """
+    result = administrator.execute_parameters(
+        "SELECT c.relname FROM pg_journal.journals j JOIN pg_catalog.pg_class c ON c.oid = j.relid"
+        " WHERE j.relid = $1::oid AND 1 = (SELECT pg_catalog.count(*) FROM pg_catalog.pg_class o"
+        " WHERE o.relname = 'journal_' || $1)",
+        [str(relid).encode()],
+        parameter_oids=[TEXT],
+    )
+    for row in result.rows:
+        table = (row[0] or b"").decode("utf-8", "surrogateescape")
+        cut = table.encode("utf-8", "surrogateescape")[:_LONGEST_TABLE]
+        return cut.decode("utf-8", "ignore") + SUFFIX
+    return None
 
 
 def _without_others(

@@ -34,7 +34,7 @@ from pgwire_gateway.messages.responses import (
     TransactionStatus,
 )
 from pgwire_gateway.planning.plans import Plan, RowRules
-from pgwire_gateway.session import deadlines, uncommitted
+from pgwire_gateway.session import deadlines, refused_journals, uncommitted
 from pgwire_gateway.session.attendance import Attendance
 from pgwire_gateway.session.cursors import Cursor
 from pgwire_gateway.session.deadlines import Deadline
@@ -351,6 +351,8 @@ class ClientSession(Session):  # type: ignore[misc]
         self.transaction.fail()
         # Those that were there before the latest savepoint can be used when it is rolled back to.
         self.drop_portals(self.transaction.savepoints.latest if self.transaction.open else 0)
+        if isinstance(error, GatewayError):
+            error = refused_journals.named(self.services, self.database, error)
         try:
             self.send(errors.error_response(error))
         except UntranslatableTextError as other:

@@ -33,6 +33,14 @@ SETUP = (
     f"ALTER TABLE {SCHEMA}.t ENABLE ROW LEVEL SECURITY",
 )
 
+END = (
+    "RESET ROLE",
+    f"GRANT {OWNER}, {READER} TO CURRENT_USER WITH INHERIT TRUE",
+    f"DROP OWNED BY {OWNER}, {READER}",
+    f"DROP SCHEMA {SCHEMA} CASCADE",
+    f"DROP ROLE {OWNER}, {READER}",
+)
+
 
 @pytest.fixture
 def client(resident_pair: Pair) -> Iterator[psycopg.Connection]:
@@ -41,9 +49,7 @@ def client(resident_pair: Pair) -> Iterator[psycopg.Connection]:
     with psycopg.connect(conninfo, autocommit=True, options=options) as connection:
         run(connection, *SETUP)
         yield connection
-        run(connection, "RESET ROLE", f"GRANT {OWNER}, {READER} TO CURRENT_USER WITH INHERIT TRUE")
-        run(connection, f"DROP OWNED BY {OWNER}, {READER}", f"DROP SCHEMA {SCHEMA} CASCADE")
-        run(connection, f"DROP ROLE {OWNER}, {READER}")
+        run(connection, *END)
 
 
 def run(connection: psycopg.Connection, *statements: str) -> None:
@@ -165,3 +171,48 @@ def test_nobody_hears_of_the_privileges_on_journals(client: psycopg.Connection) 
     run(client, f"GRANT USAGE ON SCHEMA {SCHEMA} TO {READER}")
     with pytest.raises(errors.InsufficientPrivilege, match="table t_journal"):
         rows(client, READER)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM seen",
+        "EXPLAIN SELECT * FROM seen",
+        "CREATE TEMP TABLE kept AS SELECT * FROM seen",
+        "COPY (SELECT * FROM seen) TO STDOUT",
+        "EXECUTE reading",
+    ],
+)
+def test_who_is_refused_a_journal_is_told_its_name(client: psycopg.Connection, query: str) -> None:
+    run(client, f"SET ROLE {OWNER}", "PREPARE reading AS SELECT * FROM t_journal")
+    run(client, "CREATE VIEW seen WITH (security_invoker) AS SELECT id, owner FROM t_journal")
+    run(client, f"GRANT SELECT ON seen TO {READER}", f"REVOKE ALL ON t FROM {READER}")
+    run(client, f"SET ROLE {READER}")
+    for before in ("SELECT 1", "BEGIN"):
+        run(client, before)
+        with pytest.raises(errors.InsufficientPrivilege) as told:
+            run(client, query)
+        assert told.value.diag.message_primary == "permission denied for table t_journal"
+    run(client, "ROLLBACK")
+
+
+def test_tables_of_users_are_called_as_they_are(
+    client: psycopg.Connection, resident_pair: Pair
+) -> None:
+    conninfo = resident_pair.plain.conninfo(resident_pair.database)
+    with psycopg.connect(conninfo, autocommit=True) as plain:
+        run(plain, *SETUP, f"SET search_path = {SCHEMA}")
+        heard: list[list[str | None]] = []
+        for server in (plain, client):
+            said: list[str | None] = []
+            server.add_notice_handler(lambda notice, said=said: said.append(notice.message_primary))
+            run(server, f"SET ROLE {OWNER}", "CREATE TABLE journal_5 (a int)")
+            with pytest.raises(errors.InsufficientPrivilege, match="for table journal_5"):
+                rows(server, READER, "SELECT * FROM journal_5")
+            run(server, f"SET ROLE {OWNER}", f"GRANT SELECT ON journal_5 TO {READER}")
+            run(server, f"SET ROLE {READER}", f"GRANT SELECT ON journal_5 TO {OWNER}")
+            run(server, f"REVOKE SELECT ON journal_5 FROM {OWNER}")
+            heard.append(said)
+        run(plain, *END)
+    assert heard[0] == heard[1]
+    assert heard[0][0] == 'no privileges were granted for "journal_5"'
