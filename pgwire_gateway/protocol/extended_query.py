@@ -127,6 +127,7 @@ def on_describe(session: ClientSession, message: Describe) -> None:
         session.send(RowDescription(cursor.described(cursor.formats)))
         return
     elif message.name not in session.portals and message.name:
+        _require_none_failed(session, message.name)
         _describe_cursor(session, message.name)
         return
     else:
@@ -181,10 +182,13 @@ def on_execute(session: ClientSession, message: Execute) -> None:
     if portal.result is not None:
         session.transaction.require_not_failed()
         portal.require_rows()
+    else:
+        require_not_failed(session, portal.statement.plan.statement)
     try:
         _run(session, portal, portal.statement.plan, message.maximum_rows)
     except GatewayError:
         session.forget_portal(message.portal_name)
+        session.failed_portals.add(message.portal_name)
         raise
     session.note_settings()
 
@@ -288,8 +292,16 @@ def _analysed(session: ClientSession, statement: PreparedStatement) -> PreparedS
     return session.statements[statement.name]
 
 
+def _require_none_failed(session: ClientSession, name: str) -> None:
+    """Refuse a portal that is there until its failed transaction ends (25P02)."""
+    if name in session.failed_portals:
+        session.transaction.require_not_failed()
+
+
 def _portal(session: ClientSession, name: str) -> Portal:
     portal = session.portals.get(name)
+    if portal is None:
+        _require_none_failed(session, name)
     if portal is None or isinstance(portal, Cursor):
         raise GatewayError(f'portal "{name}" does not exist', sqlstate=codes.INVALID_CURSOR_NAME)
     return portal

@@ -288,7 +288,7 @@ def _note(session: ClientSession, passage: Passage, reply: Reply) -> None:
         if reply.answered >= answers:
             effect(session)
     if reply.error is not None:
-        session.drop_portals(session.transaction.savepoints.latest)
+        session.fail_portals()
         session.transaction.settle()
         return
     if action and passage.executes:

@@ -111,6 +111,8 @@ class ClientSession(Session):  # type: ignore[misc]
         )
         self.statements: dict[str, PreparedStatement] = {}
         self.portals: dict[str, Portal] = {}
+        self.failed_portals: set[str] = set()
+        """Names of those that are there for PostgreSQL until their failed transaction ends."""
         self.row_rules: dict[tuple[int, int], RowRules] = {}
         self.needed_rows = Kept[object, Any]()
         """What statements on single rows of tiered tables need, or why there is no telling."""
@@ -349,8 +351,10 @@ class ClientSession(Session):  # type: ignore[misc]
             error.sqlstate = SERIALIZATION_FAILURE
         self.skip_until_sync = True
         self.transaction.fail()
-        # Those that were there before the latest savepoint can be used when it is rolled back to.
-        self.drop_portals(self.transaction.savepoints.latest if self.transaction.open else 0)
+        if self.transaction.open:
+            self.fail_portals()
+        else:
+            self.drop_portals()
         if isinstance(error, GatewayError):
             error = refused_journals.named(self.services, self.database, error)
         try:
@@ -370,7 +374,7 @@ class ClientSession(Session):  # type: ignore[misc]
         self.finish()
         self.shortcuts.declined = False
         status = self.transaction.status
-        if self.portals:
+        if self.portals or self.failed_portals:
             self._release_portals(status)
         if not self.holds_rows:
             self.services.flusher.readers.end(self)
@@ -486,13 +490,24 @@ class ClientSession(Session):  # type: ignore[misc]
             cursor.outlast()
 
     def drop_portals(self, since: int = 0) -> None:
-        """Close all portals, or those of larger numbers."""
+        """Close all portals, or those of larger numbers, and forget which have failed."""
+        self.failed_portals.clear()
         for name, portal in list(self.portals.items()):
             if portal.number > since:
                 self.forget_portal(name)
 
+    def fail_portals(self) -> None:
+        """Close the portals that a failed transaction has nothing to give to any more.
+
+        Those that were there before the latest savepoint can be used when it is rolled back to.
+        """
+        failed = self.failed_portals | set(self.portals)
+        self.drop_portals(self.transaction.savepoints.latest)
+        self.failed_portals = failed.difference(self.portals)
+
     def forget_portal(self, name: str) -> None:
         """Close a portal, if there is one of this name."""
+        self.failed_portals.discard(name)
         portal = self.portals.pop(name, None)
         if portal is not None:
             portal.close()

@@ -50,13 +50,16 @@ def run(call: Invocation, begin: Begin) -> StatementResult | None:
         begin: Runs the statement of a portal.
 
     Raises:
-        GatewayError: 42P03 for a cursor declared a second time; what its rows raise.
+        GatewayError: 25P01 for a cursor that would end at once, 42P03 for one declared a second
+            time; what its rows raise.
     """
     session, name = call.session, call.statement.details["name"]
     if call.statement.kind is StatementKind.CLOSE and name is None:
         for one in list(session.portals):
             session.forget_portal(one)
         return None
+    if call.statement.kind is StatementKind.DECLARE:
+        _require_block(call)
     portal = session.portals.get(name)
     if portal is None:
         return None
@@ -72,17 +75,12 @@ def declare(call: Invocation) -> StatementResult:
     """Declare a cursor; what its query sees is what there is now.
 
     Raises:
-        GatewayError: 25P01 and 42P03 as PostgreSQL; what reading raises.
+        GatewayError: 42P03 as PostgreSQL; what reading raises.
     """
     session, details = call.session, call.statement.details
     plan, name, piece = call.plan.explained, details["name"], details["query"]
     if plan is None:
         raise TypeError(call.plan.route)
-    if not details["hold"] and not session.transaction.open:
-        raise GatewayError(
-            "DECLARE CURSOR can only be used in transaction blocks",
-            sqlstate=codes.NO_ACTIVE_SQL_TRANSACTION,
-        )
     if name in session.portals or session_state.has_cursor(session.catalog, name):
         raise _declared_before(name)
     if details["scroll"]:
@@ -109,6 +107,15 @@ def declare(call: Invocation) -> StatementResult:
     if cursor.hold and (session.transaction.implicit or not session.transaction.open):
         cursor.keep()
     return StatementResult(None, NoRows(), lambda _: "DECLARE CURSOR")
+
+
+def _require_block(call: Invocation) -> None:
+    """Refuse a cursor that ends with its transaction where nothing comes after it there."""
+    if needs_block(call.statement) and not call.session.transaction.open:
+        raise GatewayError(
+            "DECLARE CURSOR can only be used in transaction blocks",
+            sqlstate=codes.NO_ACTIVE_SQL_TRANSACTION,
+        )
 
 
 def _backwards() -> UnsupportedError:
