@@ -44,6 +44,8 @@ class CatalogSession:
     ) -> None:
         self.has_resident_tables = has_resident_tables
         """Whether new tables are resident, and code of users is offered."""
+        self.has_other_cursors = False
+        """Whether cursors were declared over another query than was sent."""
         self.may_show_journals: bool | None = None
         """Whether ``gateway.show_journals`` may be on; None while nobody has looked."""
         self._backend = backend

@@ -48,6 +48,25 @@ _SYSTEM_LISTS: Final = (
 )
 """The system's views that tell the schema of what they list."""
 
+_SENT: Final = "pgwire_sent"
+"""Begins a comment with a statement of a client's that another one stands for."""
+
+_CURSORS: Final = (
+    "(SELECT name, coalesce(pg_catalog.convert_from(pg_catalog.decode("  # noqa: S608 - of our own
+    f"pg_catalog.substring(statement, '/[*] {_SENT} ((?:[0-9a-f]{{2}})+) [*]/$'), 'hex'), 'UTF8'),"
+    " statement) AS statement, is_holdable, is_binary, is_scrollable, creation_time"
+    " FROM pg_catalog.pg_cursors)"
+)
+"""Cursors with what such comments tell."""
+
+_CURSOR_LISTS: Final = (RelationName(None, "pg_cursors"), RelationName("pg_catalog", "pg_cursors"))
+
+
+def with_sent(text: str, sent: str) -> str:
+    """Return a statement with a comment that tells which one of a client's it stands for."""
+    return f"{text}\n/* {_SENT} {sent.encode('utf-8', 'surrogateescape').hex()} */"
+
+
 _VIEWS: Final = {
     RelationName("gateway", "commits"): "pg_journal.commit_list",
     RelationName("gateway", "commit_files"): "pg_journal.commit_file_list",
@@ -178,6 +197,8 @@ def resolve(catalog: CatalogSession, statement: Statement) -> NamedJournals | No
     hidden = {name: _VIEWS[name] for name in statement.relations if name in _VIEWS}
     if hidden and "tableoid" not in statement.text:
         hidden = {name: sql.replace("tableoid, ", "") for name, sql in hidden.items()}
+    if catalog.has_other_cursors:
+        hidden |= {name: _CURSORS for name in statement.relations if name in _CURSOR_LISTS}
     if any(name in _LISTS for name in statement.relations) and _shows_lists(catalog, statement):
         hidden |= _lists(statement)
     if hidden:
@@ -192,6 +213,9 @@ def resolve(catalog: CatalogSession, statement: Statement) -> NamedJournals | No
     text = _substituted(statement.text, hidden)
     (inner,) = split(text)
     shown = {table: name.name for name, sql in journals.items() for table in _HIDDEN.findall(sql)}
+    if any(name in _CURSOR_LISTS for name in hidden):
+        # It has a portal itself, which is in that list.
+        inner = replace(inner, text=with_sent(inner.text, statement.text))
     looked_up = [name for journal in journals for name in (journal, _table_of(journal))]
     return NamedJournals(replace(inner, offset=statement.offset, looked_up=tuple(looked_up)), shown)
 

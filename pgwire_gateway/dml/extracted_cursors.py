@@ -12,7 +12,7 @@ from tempfile import TemporaryFile
 from typing import Final
 
 from catalog.errors import CatalogError, OutdatedPlanError
-from catalog.session import names, session_state
+from catalog.session import journal_names, names, session_state
 from catalog.statements.splitting import split
 from pgwire_gateway.dml import extracts, thawed_reads
 from pgwire_gateway.dml.extracted_reads import over_extracts, spliced
@@ -63,7 +63,13 @@ def declare(call: Invocation, refused: UnsupportedError) -> StatementResult:
 
 def _declared(call: Invocation, query: Plan) -> StatementResult:
     """Declare the cursor over another query that yields the same."""
-    statement = replace(call.statement, text=spliced(call.statement, query.statement.text))
+    if not call.session.catalog.has_other_cursors:
+        # The list of cursors is another one from now on.
+        call.session.catalog.has_other_cursors = True
+        call.session.shortcuts.clear()
+        call.session.passages.clear()
+    text = spliced(call.statement, query.statement.text)
+    statement = replace(call.statement, text=journal_names.with_sent(text, call.statement.text))
     analysis = query.analysis and replace(query.analysis, columns=None)
     plan = replace(query, statement=statement, analysis=analysis, prepared="")
     return local_queries.run_in_place(call, plan)

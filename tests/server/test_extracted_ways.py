@@ -138,6 +138,29 @@ def test_cursors_with_hold_outlast_their_transaction(session: psycopg.Connection
     ).fetchone() == (0,)
 
 
+DECLARED = (
+    "DECLARE a SCROLL CURSOR FOR SELECT id FROM visit WHERE id < 4 ORDER BY id",
+    "DECLARE b CURSOR WITH HOLD FOR SELECT gcd(id, 4), 'é /* x */' FROM visit; -- all",
+    "DECLARE c NO SCROLL CURSOR FOR SELECT gcd(id, %s) FROM visit",
+    "DECLARE d CURSOR FOR SELECT 1",
+)
+
+
+def test_cursors_are_listed_as_they_were_declared(session: psycopg.Connection) -> None:
+    listed = "SELECT statement FROM pg_cursors WHERE name IN ('a', 'b', 'c', 'd') ORDER BY name"
+    for isolation in ("READ COMMITTED", "REPEATABLE READ"):
+        with session.transaction():
+            session.execute(f"SET TRANSACTION ISOLATION LEVEL {isolation}")  # type: ignore[arg-type]
+            for statement in DECLARED:
+                session.execute(statement, [4] if "%s" in statement else None)  # type: ignore[arg-type]
+            expected = [statement.replace("%s", "$1").partition(";")[0] for statement in DECLARED]
+            assert [row[0] for row in session.execute(listed).fetchall()] == expected
+            columns = "is_holdable, is_binary, is_scrollable, creation_time <= clock_timestamp()"
+            found = session.execute(f"SELECT {columns} FROM pg_cursors AS p WHERE p.name = 'a'")  # type: ignore[arg-type]
+            assert found.fetchall() == [(False, False, True, True)]
+        session.execute("CLOSE b")
+
+
 def test_cursors_show_what_was_there(sessions: Sessions) -> None:
     reader, writer = sessions(), sessions()
     reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")

@@ -65,6 +65,7 @@ DIALOGUES: dict[str, list[FrontendMessage]] = {
     "portals_that_are_told": [
         Query("SELECT name, statement FROM pg_cursors"),
         *whole("SELECT name FROM pg_cursors"),
+        *whole("SELECT name, statement FROM pg_cursors -- all"),
     ],
     "no_columns_and_no_rows": [Query("SELECT FROM p"), Query("SELECT v FROM p WHERE false")],
     "whole_series": whole(ONE, "1") + whole(ONE, "2") + whole(ONE, None) + whole(ONE, "x"),
