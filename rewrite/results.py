@@ -109,6 +109,8 @@ class SparkQuery:
     """
     sorts: bool = False
     """Whether rows are sorted somewhere."""
+    matches_patterns: bool = False
+    """Whether texts are matched with patterns, which may take any time with a single one."""
     cut: Cut | None = None
     """The LIMIT of the whole query, where it has one that is a number."""
 

@@ -78,6 +78,8 @@ class Delivery:
     """Whether conditions may leave little of each part, and nothing works on all rows together."""
     most_rows: int | None = None
     """How many rows the reader takes at most, in their order."""
+    matches_patterns: bool = False
+    """Whether planning may take any time: it evaluates conditions over rows that are at hand."""
 
 
 @dataclass(frozen=True, slots=True)

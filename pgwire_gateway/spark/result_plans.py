@@ -57,6 +57,7 @@ def plan_result(query: SparkQuery, row_bytes: int) -> ResultPlan:
             may_multiply=query.row_bound is None or query.row_bound > query.input_rows,
             may_be_few=may_be_few,
             most_rows=None if limit is None else offset + limit,
+            matches_patterns=query.matches_patterns,
         ),
         limit=limit,
         offset=offset,

@@ -23,6 +23,9 @@ _AGGREGATE: Final = re.compile(
 )
 """Names of Spark's aggregates."""
 
+_PATTERN: Final = re.compile(r"RLIKE|REGEXP_\w+|SPLIT", re.IGNORECASE)
+"""Names of Spark's functions that match regular expressions."""
+
 
 class _Writer(SparkGenerator):
     """Writes trees as they are: there is nothing of another dialect in them to be rewritten.
@@ -32,6 +35,7 @@ class _Writer(SparkGenerator):
 
     works_on_all = False
     sorts = False
+    matches_patterns = False
 
     def grouped(self, tree: exp.Group) -> str:
         """Write GROUP BY."""
@@ -68,7 +72,13 @@ class _Writer(SparkGenerator):
     def called(self, tree: exp.Anonymous) -> str:
         """Write a call by its name."""
         self.works_on_all |= _AGGREGATE.fullmatch(tree.name) is not None
+        self.matches_patterns |= _PATTERN.fullmatch(tree.name) is not None
         return str(self.anonymous_sql(tree))
+
+    def liked(self, tree: exp.Like) -> str:
+        """Write LIKE."""
+        self.matches_patterns = True
+        return str(self.like_sql(tree))
 
     def aggregated(self, tree: exp.Expression) -> str:
         """Write an aggregate that has a class of its own."""
@@ -85,6 +95,7 @@ class _Writer(SparkGenerator):
         exp.Join: joined,
         exp.Window: windowed,
         exp.Anonymous: called,
+        exp.Like: liked,
         **dict.fromkeys((exp.Count, exp.Min, exp.AnyValue), aggregated),
     }
 
@@ -121,6 +132,7 @@ class _Written:
     sql: str = ""
     works_on_all: bool = False
     sorts: bool = False
+    matches_patterns: bool = False
     cut: Cut | None = None
 
 
@@ -130,14 +142,15 @@ def _written(query: exp.Expression) -> _Written:
     writer = _Writer(dialect=_SPARK)
     if rows is None or left_out is None:
         text = str(writer.generate(query, copy=False))
-        return _Written(text, writer.works_on_all, writer.sorts)
+        return _Written(text, writer.works_on_all, writer.sorts, writer.matches_patterns)
     query.set("limit", None)
     query.set("offset", None)
     text = str(writer.generate(query, copy=False))
     query.set("limit", limit)
     query.set("offset", offset)
     whole = f"{text} LIMIT {rows}" + (f" OFFSET {left_out}" if offset else "")
-    return _Written(whole, writer.works_on_all, writer.sorts, Cut(text, rows, left_out))
+    cut = Cut(text, rows, left_out)
+    return _Written(whole, writer.works_on_all, writer.sorts, writer.matches_patterns, cut)
 
 
 def _number(clause: exp.Expression | None) -> int | None:
@@ -177,6 +190,7 @@ def spark_query(
         filters=compilation.filters,
         works_on_all=written.works_on_all,
         sorts=written.sorts,
+        matches_patterns=written.matches_patterns,
         cut=written.cut,
     )
 

@@ -46,8 +46,9 @@ def rows(
     """Compute the rows of a Dataset, or begin with it; see `pgwire_gateway.spark.api.Frame`."""
     structure = frame.schema()
     schema = arrow_schema(str(structure.json()))
-    # Once it is planned, the plan is there for whatever asks for it.
-    machine.planned(frame.queryExecution().executedPlan)
+    if delivery.matches_patterns:
+        # Once it is planned, the plan is there for whatever asks for it.
+        machine.planned(frame.queryExecution().executedPlan)
     if delivery.collected:
         packed = RowBatches(machine, structure, schema, delivery.batch_rows)
         found = _all(machine, frame, packed, delivery, check)

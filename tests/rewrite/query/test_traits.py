@@ -79,3 +79,20 @@ def test_sorts(compiled: Compiler):
     assert compiled.compile("SELECT sum(n) OVER (ORDER BY k) FROM t").sorts
     assert not compiled.compile("SELECT v FROM t WHERE v = 'ORDER BY'").sorts
     assert not compiled.compile("SELECT count(*) FROM t GROUP BY v").sorts
+
+
+@pytest.mark.parametrize(
+    ("condition", "matches"),
+    [
+        ("v ~ 'a+b'", True),
+        ("v LIKE 'a%b%'", True),
+        ("regexp_replace(v, 'a+', 'b') = v", True),
+        ("regexp_split_to_array(v, 'a+') IS NULL", True),
+        ("v = 'a' AND v > 'RLIKE'", False),
+    ],
+)
+def test_matching_of_patterns(compiled: Compiler, *, condition: str, matches: bool):
+    compiled.case = Case(("rows: base",), "", "")
+    compiled.snapshots.clear()
+    query = compiled.compile(f"SELECT count(*) FROM t WHERE {condition}")
+    assert query.matches_patterns is matches, query.sql
