@@ -15,8 +15,9 @@ SHIFT: Final = 6
 ORIGIN_STEP: Final = 1 << 20
 """Origins are multiples of this, so that the lowest key seldom changes what Spark compiles."""
 
-MOST_WORDS: Final = 1 << 18
-"""Bitmaps go to each task. Keys that are further apart are looked up by their values."""
+MOST_WORDS: Final = 1 << 17
+"""Bitmaps go to each task, and wait in memory for the next statement. Keys that are further apart
+are looked up by their values."""
 
 WORDS: Final = "words"
 """The one column of the relation of one row that a bitmap is to Spark."""

@@ -108,10 +108,11 @@ class RecentRows:
         latest = stored
         if tail is not None and tail.num_rows:
             latest = with_added(stored, tail.cast(storage_schema(table)).combine_chunks(), names)
-        nbytes = int(latest.nbytes + stored.nbytes)
         base_rows = sum(segment.rows for segment in snapshot.of_kind(SegmentKind.BASE))
         pays = latest.num_rows and base_rows >= LEAST_BASE_ROWS
         bitmap = key_bitmap(latest, names) if pays else None
+        kept = [latest, stored, *([bitmap.relation] if bitmap is not None else [])]
+        nbytes = sum(int(rows.nbytes) for rows in kept)
         held = _Held(snapshot.state, latest, origin, stored, nbytes, bitmap)
         with self._lock:
             self._drop(table)

@@ -7,8 +7,14 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
+from catalog.journal.key_bitmap import WORDS
 from catalog.model import Column, JournalTable, Segment, SegmentKind, TableSnapshot
-from pgwire_gateway.spark.recent_rows import MOST_ROWS, MOST_STORED_BYTES, RecentRows
+from pgwire_gateway.spark.recent_rows import (
+    LEAST_BASE_ROWS,
+    MOST_ROWS,
+    MOST_STORED_BYTES,
+    RecentRows,
+)
 from pgwire_gateway.wire_types.versions import storage_schema
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -148,3 +154,22 @@ def test_deltas_that_add_up_to_much_are_left_to_spark() -> None:
         answers.append(recent.latest(snapshot, None) is not None)
     assert answers == [True, True, False, False]
     assert files.read_paths[-4:] == [one.path for one in deltas]
+
+
+def test_keys_newer_than_a_large_base_have_a_bitmap() -> None:
+    recent = RecentRows(Deltas().read)
+    base = replace(delta(1, LEAST_BASE_ROWS), kind=SegmentKind.BASE)
+    small = replace(base, rows=LEAST_BASE_ROWS - 1)
+    tail = rows((1, "a", 1, False), (3, "b", 2, True), (70, "c", 3, False))
+    snapshot = TableSnapshot(table(), "s1", 3, (base,), tail.num_rows)
+    assert recent.bitmap(snapshot) is None, "nothing was asked for"
+    recent.latest(snapshot, tail)
+    bitmap = recent.bitmap(snapshot)
+    assert bitmap is not None
+    assert bitmap.relation.column(WORDS).to_pylist() == [[1 << 1 | 1 << 3, 1 << 70 - 64]]
+    assert recent.bitmap(replace(snapshot, state="s2")) is None, "another state"
+    recent.latest(replace(snapshot, state="s3", segments=(small,)), tail)
+    assert recent.bitmap(replace(snapshot, state="s3", segments=(small,))) is None
+    nothing = storage_schema(table()).empty_table()
+    recent.latest(replace(snapshot, state="s4", tail_rows=0), nothing)
+    assert recent.bitmap(replace(snapshot, state="s4", tail_rows=0)) is None
