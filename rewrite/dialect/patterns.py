@@ -158,7 +158,7 @@ def _matches(*, fold: bool, negate: bool) -> Handler:
         known = known_text(call.args[1])
         if known is None:
             raise UnsupportedError("regular expressions that are not constants are not supported")
-        pattern = java_pattern(known)
+        pattern = java_pattern(known, fold=fold)
         require_collation(known, call.collation)
         if any(int(least) > int(most) for least, most in _REPETITION.findall(known)):
             return call.result(b.case((b.is_not_null(call.trees[0]), _INVALID_REPETITION)))

@@ -24,7 +24,7 @@ none of it."""
 def _found(call: Call, *, flags: str = "") -> Extent:
     pattern = call.text_constant(1)
     require_collation(pattern, call.collation)
-    found = extent(pattern)
+    found = extent(pattern, fold="i" in flags)
     if found.groups > _MOST_GROUPS or ("i" in flags and not pattern.isascii()):
         raise call.refuse(f"with the pattern {pattern!r}")
     return found

@@ -4,12 +4,13 @@ PostgreSQL takes the longest of the matches that begin first, Java the first tha
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from rewrite.dialect import oids
+from rewrite.dialect.ambiguity import is_too_ambiguous
+from rewrite.dialect.regular_expression_tokens import Token, tokens_of
 from rewrite.errors import UnsupportedError
 
 _SPACES: Final = r"\t-\r\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -21,47 +22,22 @@ _CLASSES: Final = {
     r"\D": "[^0-9]",
 }
 
-_TOKEN: Final = re.compile(
-    r"""(?P<open>\((?:\?:)?)
-      | (?P<close>\))
-      | (?P<bar>\|)
-      | (?P<start>\^)
-      | (?P<end>\$)
-      | (?P<bracket>\[\^?(?:[A-Za-z0-9\ _,;:@\#%=<>/!.*+?(){}|$-]|\\[sd])+\])
-      | (?P<quantifier>[*+?]|\{[0-9]{1,2}(?:,[0-9]{0,2})?\})
-      | (?P<atom>\.|[A-Za-z0-9\ _,;:@\#%&=<>/!"'~`-]|[\u00a1-\ud7ff]
-          |\\[.*+?()\[\]{}|^$\\/-]|\\[dDsS])""",
-    re.VERBOSE,
-)
-_OPERANDS: Final = {"atom", "bracket", "quantifier", "close"}
-_PRECEDING: Final[dict[str, set[str]]] = {
-    "open": {"", "open", "bar", "start", *_OPERANDS},
-    "close": {"end", *_OPERANDS},
-    "bar": {"end", *_OPERANDS},
-    "start": {"", "open", "bar"},
-    "end": {"start", *_OPERANDS},
-    "bracket": {"", "open", "bar", "start", *_OPERANDS},
-    "quantifier": {"atom", "bracket", "close"},
-    "atom": {"", "open", "bar", "start", *_OPERANDS},
-}
-"""Kind of token → kinds of the token before it; "" is the beginning of the pattern."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    text: str
-
-
-def java_pattern(pattern: str) -> str:
+def java_pattern(pattern: str, *, fold: bool = False) -> str:
     r"""Return the Java pattern that matches what PostgreSQL's does; refuse all but plain ones.
 
     PostgreSQL's dot matches line ends, and its ``$`` only the end of the text.
 
+    Args:
+        pattern: PostgreSQL's.
+        fold: Whether case is ignored; the caller tells Java.
+
     >>> java_pattern("^a.b$")
     '(?s)^a.b\\z'
     """
-    return "(?s)" + "".join(map(_in_java, _tokens(pattern)))
+    tokens = list(tokens_of(pattern))
+    _require_few_ways(pattern, tokens, fold=fold)
+    return "(?s)" + "".join(map(_in_java, tokens))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +51,7 @@ class Extent:
     """Whether it matches at the beginning of a text alone."""
 
 
-def extent(pattern: str) -> Extent:
+def extent(pattern: str, *, fold: bool = False) -> Extent:
     r"""Return a regular expression that both match with the same characters; refuse others.
 
     It is a sequence of characters and sets of these, repeated or not, in which groups are not
@@ -90,10 +66,11 @@ def extent(pattern: str) -> Extent:
     refusal = UnsupportedError(
         f"the extent of what the regular expression {pattern!r} matches is not supported"
     )
-    tokens = list(_tokens(pattern))
+    tokens = list(tokens_of(pattern))
     kinds = [token.kind for token in tokens]
     if not (_is_choice(tokens) if "bar" in kinds else _is_sequence(tokens)):
         raise refusal
+    _require_few_ways(pattern, tokens, fold=fold)
     java = "".join(
         "(" if token.text == "(" else _in_java(token)  # it counts
         for token in tokens
@@ -111,7 +88,16 @@ def require_collation(pattern: str, collation: int) -> None:
         raise UnsupportedError("white space in a pattern with this collation is not supported")
 
 
-def _is_choice(tokens: list[_Token]) -> bool:
+def _require_few_ways(pattern: str, tokens: list[Token], *, fold: bool) -> None:
+    """Refuse a pattern on which a thread of Java might be busy for ever: nothing can end it."""
+    if is_too_ambiguous(tuple(tokens), fold=fold):
+        raise UnsupportedError(
+            f"regular expression {pattern!r} is not supported:"
+            " there are too many ways to match a text with it"
+        )
+
+
+def _is_choice(tokens: list[Token]) -> bool:
     words = [""]
     for token in tokens:
         literal = token.text.removeprefix("\\")
@@ -128,7 +114,7 @@ def _is_choice(tokens: list[_Token]) -> bool:
     )
 
 
-def _is_sequence(tokens: list[_Token]) -> bool:
+def _is_sequence(tokens: list[Token]) -> bool:
     """Tell whether this is a sequence of what cannot be empty as a whole, in groups one deep."""
     kinds = [token.kind for token in tokens]
     groups = [kind for kind in kinds if kind in {"open", "close"}]
@@ -152,7 +138,7 @@ def _is_reversed(quantifier: str) -> bool:
     return found is not None and int(found[1]) > int(found[2])
 
 
-def _in_java(token: _Token) -> str:
+def _in_java(token: Token) -> str:
     if token.kind == "open":
         return "(?:"
     if token.kind == "end":
@@ -160,39 +146,3 @@ def _in_java(token: _Token) -> str:
     if token.kind == "bracket":
         return token.text.replace(r"\s", _SPACES).replace(r"\d", "0-9")
     return _CLASSES.get(token.text, token.text)
-
-
-def _tokens(pattern: str) -> Iterator[_Token]:
-    refusal = UnsupportedError(f"regular expression {pattern!r} is not supported")
-    position, depth, before = 0, 0, ""
-    while position < len(pattern):
-        found = _TOKEN.match(pattern, position)
-        kind = found.lastgroup if found else None
-        if found is None or kind is None or before not in _PRECEDING[kind]:
-            raise refusal
-        if kind == "bracket" and not _plain_bracket(found[0]):
-            raise refusal
-        depth += (kind == "open") - (kind == "close")
-        if depth < 0:
-            raise refusal
-        yield _Token(kind, found[0])
-        position, before = found.end(), kind
-    if depth or before not in {"end", *_OPERANDS}:
-        raise refusal
-
-
-def _plain_bracket(token: str) -> bool:
-    """Tell whether ranges go from letter to letter of one case, or from digit to digit."""
-    body = token[1:-1].removeprefix("^")
-    if re.search(r"\\[sd]-.|.-\\[sd]", body):
-        return False
-    body = re.sub(r"\\[sd]", "_", body)
-    inner = body.strip("-") or body
-    ranges = re.findall(r"(.)-(.)", inner)
-    if inner.count("-") != len(ranges) and inner != "-":
-        return False
-    kinds = (str.islower, str.isupper, str.isdigit)
-    return all(
-        first <= last and any(kind(first) and kind(last) for kind in kinds)
-        for first, last in ranges
-    )

@@ -54,3 +54,4 @@ SELECT u.place, u.cost, r.factor FROM usual u JOIN rate r USING (place) WHERE n 
 WITH visit AS (SELECT 1 AS id), place AS (SELECT 2 AS id) SELECT told, visit.id FROM told, visit, place WHERE number < 5 ORDER BY number
 SELECT * FROM both_of_them WHERE number < 9 ORDER BY number
 SELECT row_to_json(usual) FROM usual WHERE place < 4 ORDER BY place
+SELECT id FROM visit WHERE repeat(left(note, 1), 40) || id ~ '^(n|nn){1,40}b?\d*5$' ORDER BY id

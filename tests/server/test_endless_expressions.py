@@ -14,12 +14,19 @@ from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.server
 
+SHORT = (
+    "SELECT g AS id, repeat('a', 40) || left('bcd', mod(g, 4)) AS note FROM generate_series(1, 9) g"
+)
 SETUP = (
     "CREATE TABLE t (id integer PRIMARY KEY, note text)",
     "INSERT INTO t VALUES (1, repeat('a', 3000)), (2, 'aab')",
+    "CREATE TABLE short (id integer PRIMARY KEY, note text)",
+    f"INSERT INTO short {SHORT}",
+    "ALTER TABLE short SET (gateway.thaw_rows = 0)",
 )
-ENDLESS = "SELECT count(*) FROM t WHERE note ~ 'a*a*a*a*a*a*a*a*b'"
-"""PostgreSQL has it at once; Java tries all ways to cut the text."""
+ENDLESS = "SELECT count(*) FROM t WHERE note ~ 'a*a*a*b'"
+"""PostgreSQL has it at once; Java tries all ways to cut the text, but not exponentially many."""
+EXPONENTIAL = ("(a|aa){1,40}b", "(a{1,2}){1,40}b", "((a|aa)+b)+c", "(a|aa)+$", "a*a*a*a*b")
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +77,18 @@ def test_others_end_them(client: psycopg.Connection, gateway: Address) -> None:
     client.execute("ROLLBACK")
     assert client.execute("SELECT count(*) FROM t WHERE note LIKE '%b'").fetchone() == (1,)
     assert isinstance(ended(client, gateway, "pg_terminate_backend"), errors.AdminShutdown)
+
+
+@pytest.mark.parametrize("pattern", EXPONENTIAL)
+def test_those_in_very_many_ways_are_postgresqls(
+    pattern: str, client: psycopg.Connection, plain_postgres: Address
+) -> None:
+    with psycopg.connect(plain_postgres.conninfo()) as plain:
+        query = f"SELECT count(*) FROM ({SHORT}) AS short WHERE note ~ %s"
+        expected = plain.execute(query, [pattern]).fetchall()  # type: ignore[call-overload]
+    client.execute("SET statement_timeout = '20s'")
+    query = "SELECT count(*) FROM short WHERE note ~ %s"
+    assert client.execute(query, [pattern]).fetchall() == expected
+    decision = client.execute("SHOW gateway.last_decision").fetchone()
+    assert decision is not None
+    assert decision[0].startswith("spark, then postgres")
