@@ -7,6 +7,7 @@ ends when what it evaluates does.
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
@@ -28,7 +29,7 @@ class PlanningThreads:
         self._lock = threading.Lock()
         self._idle: list[_Thread] = []
         self._waited_for: dict[Future[Any], str] = {}
-        self._busy = 0
+        self._busy: Counter[str] = Counter()
         self._closed = False
 
     def run(self, group: str, call: Callable[[], T]) -> T:
@@ -44,10 +45,10 @@ class PlanningThreads:
         result: Future[T] = Future()
         with self._lock:
             self._waited_for[result] = group
-            self._busy += 1
+            self._busy[group] += 1
             thread = self._idle.pop() if self._idle else None
         try:
-            (thread or _Thread(self._release)).begin(call, result)
+            (thread or _Thread(self._release)).begin(group, call, result)
             return result.result()
         finally:
             with self._lock:
@@ -56,15 +57,20 @@ class PlanningThreads:
     @property
     def busy(self) -> int:
         """How many calls go on, also such that nobody waits for any more."""
-        return self._busy
+        return self._busy.total()
 
-    def cancel(self, group: str) -> None:
-        """Let nobody wait any more for calls of a group."""
+    def goes_on(self, group: str) -> bool:
+        """Return whether a call of a group goes on, also when nobody waits for it any more."""
+        return group in self._busy
+
+    def cancel(self, group: str) -> bool:
+        """Let nobody wait any more for calls of a group; return whether somebody did."""
         with self._lock:
             given_up = [result for result, of in self._waited_for.items() if of == group]
         for result in given_up:
             with suppress(InvalidStateError):  # it is there
                 result.set_exception(QueryCanceledError("canceling statement due to user request"))
+        return bool(given_up)
 
     def close(self) -> None:
         """End the threads as soon as they have nothing to do."""
@@ -74,9 +80,11 @@ class PlanningThreads:
         for thread in idle:
             thread.end()
 
-    def _release(self, thread: "_Thread") -> None:
+    def _release(self, thread: "_Thread", group: str) -> None:
         with self._lock:
-            self._busy -= 1
+            self._busy[group] -= 1
+            if not self._busy[group]:
+                del self._busy[group]
             if not self._closed and len(self._idle) < _MOST_IDLE:
                 self._idle.append(thread)
                 return
@@ -86,14 +94,14 @@ class PlanningThreads:
 class _Thread:
     """A thread that makes one call after another."""
 
-    def __init__(self, release: Callable[["_Thread"], None]) -> None:
+    def __init__(self, release: Callable[["_Thread", str], None]) -> None:
         self._release = release
-        self._given: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
+        self._given: SimpleQueue[tuple[str, Callable[[], Any], Future[Any]] | None] = SimpleQueue()
         threading.Thread(target=self._run, name="planning", daemon=True).start()
 
-    def begin(self, call: Callable[[], T], result: "Future[T]") -> None:
-        """Begin with a call."""
-        self._given.put((call, result))
+    def begin(self, group: str, call: Callable[[], T], result: "Future[T]") -> None:
+        """Begin with a call of a group."""
+        self._given.put((group, call, result))
 
     def end(self) -> None:
         """Make no other call."""
@@ -108,7 +116,7 @@ class _Thread:
         given = self._given.get()
         if given is None:
             return False
-        call, result = given
+        group, call, result = given
         found: Any = None
         failure: Exception | None = None
         try:
@@ -116,7 +124,7 @@ class _Thread:
         except Exception as error:  # noqa: BLE001 - raised where it is waited for
             failure = error
         # Who waited may begin the next at once.
-        self._release(self)
+        self._release(self, group)
         with suppress(InvalidStateError):  # nobody waits any more
             if failure is None:
                 result.set_result(found)

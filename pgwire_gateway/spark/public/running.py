@@ -5,7 +5,9 @@ begin no others in it: whoever is about to begin one asks.
 """
 
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, TypeVar
 
 from pyspark import SparkContext
@@ -16,6 +18,7 @@ from pgwire_gateway.spark.planning_threads import PlanningThreads
 T = TypeVar("T")
 
 _POOL: Final = "spark.scheduler.pool"
+_AGAIN_S: Final = 0.5
 _MOST_CANCELLED: Final = 10_000
 """So many groups are known to be cancelled; no work begins in one that was long ago."""
 
@@ -71,5 +74,17 @@ class Groups:
             self._cancelled[group] = None
             while len(self._cancelled) > _MOST_CANCELLED:
                 del self._cancelled[next(iter(self._cancelled))]
-        self.planning.cancel(group)
+        goes_on = self.planning.cancel(group)
         self._context.cancelJobGroup(group)
+        if goes_on:
+            threading.Thread(target=self._cancel_again, args=[group], daemon=True).start()
+
+    def _cancel_again(self, group: str) -> None:
+        """Cancel the jobs that a call begins which nobody waits for, until it is over.
+
+        Spark plans first, and begins jobs then, also in a group whose jobs were cancelled.
+        """
+        with suppress(Exception):  # a driver that does not answer runs nothing
+            while self.planning.goes_on(group):
+                time.sleep(_AGAIN_S)
+                self._context.cancelJobGroup(group)

@@ -391,6 +391,30 @@ def test_a_statement_that_is_planned_is_cancelled(engine: SparkEngine, kind: Ses
     assert wait_until(lambda: planning(engine) == 0)
 
 
+def test_what_was_cancelled_while_it_was_planned_is_not_computed(engine: SparkEngine):
+    session, statement = engine.sessions().large, RunningStatement()
+    group = statement.begin(session.driver)
+    session.enter(group)
+    session.local(pa.table({"v": ["a" * LETTERS]}), "v STRING").register("letters")
+    # The planner looks at the letters; then there are jobs.
+    letters = BACKTRACKING.replace("RLIKE", "NOT RLIKE")
+    computed = f"SELECT o1 FROM ({letters}) CROSS JOIN ({SLOW_STAGE})"
+
+    def run() -> None:
+        session.enter(group)
+        session.query(computed).rows(replace(ALL, matches_patterns=True))
+
+    thread, caught = _begun(engine, statement, run)
+    assert wait_until(lambda: planning(engine) == 1)
+    statement.cancel()
+    thread.join(PATIENCE_S)
+    assert [error.sqlstate for error in caught] == ["57014"]
+    session.drop("letters")
+    ended = wait_until(lambda: planning(engine) == 0, PATIENCE_S / 2)
+    session.driver.cancel(group)
+    assert ended
+
+
 def test_a_statement_cancelled_between_stages_ends(engine: SparkEngine, monkeypatch):
     # As if the look at cancelled groups had come just before the cancellation.
     monkeypatch.setattr(Groups, "check", lambda _: None)
