@@ -234,6 +234,7 @@ def test_definitions_by_old_snapshots_fail_where_they_have_changed(
         owner, other = opened(), opened()
         owner.execute("CREATE TABLE t (id integer PRIMARY KEY)")
         owner.execute("CREATE TABLE p (id integer PRIMARY KEY) PARTITION BY LIST (id)")
+        owner.execute("CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1)")
         owner.execute(f"BEGIN ISOLATION LEVEL {level}")
         owner.execute("SELECT 1")
         for table in ("t", "p"):
