@@ -109,7 +109,7 @@ class RecentRows:
         if tail is not None and tail.num_rows:
             latest = with_added(stored, tail.cast(storage_schema(table)).combine_chunks(), names)
         base_rows = sum(segment.rows for segment in snapshot.of_kind(SegmentKind.BASE))
-        pays = latest.num_rows and base_rows >= LEAST_BASE_ROWS
+        pays = latest.num_rows > 0 and base_rows >= LEAST_BASE_ROWS
         bitmap = key_bitmap(latest, names) if pays else None
         kept = [latest, stored, *([bitmap.relation] if bitmap is not None else [])]
         nbytes = sum(int(rows.nbytes) for rows in kept)

@@ -6,7 +6,7 @@ from tests.support.sampling import each, step_of
 
 
 @pytest.mark.parametrize(
-    ("count", "run"), [(1, 1), (2, 2), (3, 3), (4, 2), (6, 2), (11, 4), (12, 3), (60, 12)]
+    ("count", "run"), [(1, 1), (2, 2), (3, 3), (4, 2), (7, 4), (8, 2), (11, 3), (12, 4), (60, 10)]
 )
 def test_of_more_cases_more_are_left_out(count, run):
     assert len(range(0, count, step_of(count))) == run

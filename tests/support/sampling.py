@@ -43,8 +43,8 @@ def leave_out(items: Sequence[pytest.Item]) -> None:
     _sample(items)
 
 
-FEW, MANY = 4, 12
-"""From how many cases on each third one of a test runs, and each fifth."""
+STEPS = ((24, 6), (12, 3), (8, 4), (4, 2))
+"""From how many cases on which of them run: of 24 cases and more, each sixth."""
 
 
 def _sample(items: Iterable[pytest.Item]) -> None:
@@ -72,8 +72,8 @@ def _step(item: pytest.Item, count: int) -> int:
 
 
 def step_of(count: int) -> int:
-    """Return which of the cases of a test on a server run: each one, each third, each fifth."""
-    return 5 if count >= MANY else 3 if count >= FEW else 1
+    """Return which of the cases of a test on a server run: each one, or each second, and so on."""
+    return next((step for least, step in STEPS if count >= least), 1)
 
 
 def _take_turns(items: Iterable[pytest.Item]) -> None:
