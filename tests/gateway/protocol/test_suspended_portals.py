@@ -34,6 +34,7 @@ class Session(SimpleNamespace):
         super().__init__(
             running=None,
             portals={},
+            failed_portals=set(),
             frontend=SimpleNamespace(send_encoded=self.sent.append),
             send=self.sent.append,
             note_settings=lambda: None,
