@@ -197,7 +197,8 @@ def resolve(catalog: CatalogSession, statement: Statement) -> NamedJournals | No
     hidden = {name: _VIEWS[name] for name in statement.relations if name in _VIEWS}
     if hidden and "tableoid" not in statement.text:
         hidden = {name: sql.replace("tableoid, ", "") for name, sql in hidden.items()}
-    if catalog.has_other_cursors:
+    if catalog.has_other_cursors and statement.kind is not StatementKind.DEFINITION:
+        # A view would keep it.
         hidden |= {name: _CURSORS for name in statement.relations if name in _CURSOR_LISTS}
     if any(name in _LISTS for name in statement.relations) and _shows_lists(catalog, statement):
         hidden |= _lists(statement)

@@ -15,23 +15,24 @@ from pgwire_gateway.session.services import Services
 
 logger = logging.getLogger(__name__)
 
-_STAND_IN: Final = re.compile(r"\bjournal_(\d{1,10})\b")
+_REFUSED: Final = re.compile(r"permission denied for table (journal_(\d{1,10}))")
+"""PostgreSQL's own words; what code of users raises stays as it is."""
 
 
 def named(services: Services, database: str, error: GatewayError) -> GatewayError:
     """Return an error that refuses a journal, with the name by which clients know it."""
-    found = _STAND_IN.search(error.message)
+    found = _REFUSED.fullmatch(error.message)
     if error.sqlstate != codes.INSUFFICIENT_PRIVILEGE or found is None:
         return error
     try:
         administrator = services.catalog.admin(database)
         try:
-            name = journal_names.name_of(administrator, int(found[1]))
+            name = journal_names.name_of(administrator, int(found[2]))
         finally:
             administrator.close()
     except GatewayError as failure:
         logger.warning("a refusal does not tell which journal it is about: %s", failure)
         return error
     if name is not None:
-        error.message = error.message.replace(found[0], name)
+        error.message = error.message.replace(found[1], name)
     return error

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Final
 
-from rewrite.dialect.regular_expression_tokens import Token
+from rewrite.dialect.regular_expression_tokens import SPACES, Token
 
 START: Final = 0
 """The state before a text is read."""
@@ -23,10 +23,7 @@ _MOST_LEVELS: Final = 50
 _MOST_WAYS: Final = 2
 """More ways from one state to another are as bad."""
 
-_SPACES: Final = (
-    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000"
-)
+_SPACES: Final = re.findall(f"[{SPACES}]", "".join(map(chr, range(0x3001))))
 _DIGITS: Final = "0123456789"
 _CLASSES: Final = {r"\s": _SPACES, r"\d": _DIGITS}
 _OTHER: Final = "\U0010ffff"

@@ -11,6 +11,9 @@ from typing import Final
 
 from rewrite.errors import UnsupportedError
 
+SPACES: Final = r"\t-\r\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+"""What is white space to Unicode, and so to PostgreSQL's C.UTF-8."""
+
 _TOKEN: Final = re.compile(
     r"""(?P<open>\((?:\?:)?)
       | (?P<close>\))

@@ -10,15 +10,12 @@ from typing import Final
 
 from rewrite.dialect import oids
 from rewrite.dialect.ambiguity import is_too_ambiguous
-from rewrite.dialect.regular_expression_tokens import Token, tokens_of
+from rewrite.dialect.regular_expression_tokens import SPACES, Token, tokens_of
 from rewrite.errors import UnsupportedError
 
-_SPACES: Final = r"\t-\r\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-"""What is white space to Unicode, and so to PostgreSQL's C.UTF-8."""
-
 _CLASSES: Final = {
-    r"\s": f"[{_SPACES}]",
-    r"\S": f"[^{_SPACES}]",
+    r"\s": f"[{SPACES}]",
+    r"\S": f"[^{SPACES}]",
     r"\D": "[^0-9]",
 }
 
@@ -144,5 +141,5 @@ def _in_java(token: Token) -> str:
     if token.kind == "end":
         return r"\z"
     if token.kind == "bracket":
-        return token.text.replace(r"\s", _SPACES).replace(r"\d", "0-9")
+        return token.text.replace(r"\s", SPACES).replace(r"\d", "0-9")
     return _CLASSES.get(token.text, token.text)

@@ -158,6 +158,11 @@ def test_cursors_are_listed_as_they_were_declared(session: psycopg.Connection) -
             columns = "is_holdable, is_binary, is_scrollable, creation_time <= clock_timestamp()"
             found = session.execute(f"SELECT {columns} FROM pg_cursors AS p WHERE p.name = 'a'")  # type: ignore[arg-type]
             assert found.fetchall() == [(False, False, True, True)]
+            session.execute("CREATE TEMP VIEW listed AS SELECT name FROM pg_cursors")
+            kept = session.execute("SELECT pg_get_viewdef('listed'::regclass)").fetchone()
+            assert kept is not None
+            assert "pgwire" not in kept[0]
+            session.execute("DROP VIEW listed")
         session.execute("CLOSE b")
 
 
