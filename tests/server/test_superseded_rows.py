@@ -23,7 +23,7 @@ TABLES = {
 CHANGES = """
     UPDATE ints SET v = v + 1000 WHERE id IN (-2999, -1, 0, 1, 63, 64, 65, 4095, 4096, 100000);
     DELETE FROM ints WHERE id IN (2, 3, 66, 250000);
-    INSERT INTO ints VALUES (-70000, 1, 'low'), (9000000, 2, 'high'), (3, 3, 'again');
+    INSERT INTO ints VALUES (-70000, 1, 'low'), (7000000, 2, 'high'), (3, 3, 'again');
     UPDATE bigs SET v = v + 1000 WHERE id IN (9000000000000000003, 9000000000000000192);
     DELETE FROM bigs WHERE id = 9000000000000300000;
     INSERT INTO bigs VALUES (-5, 5, 'far from all others');
