@@ -25,7 +25,12 @@ from catalog.server.closing import finish
 from catalog.server.embedded import SUPERUSER, EmbeddedServer
 from catalog.server.keeper import Keeper
 from catalog.server.login import connect, options_of
-from catalog.server.migrations import migrate, require_bytewise_order, require_original
+from catalog.server.migrations import (
+    migrate,
+    require_bytewise_order,
+    require_original,
+    require_own_files,
+)
 from catalog.server.roles import Role, bootstrap, find_role, has_passwords, system_identifier
 from catalog.session.connections import CatalogSession
 
@@ -71,6 +76,9 @@ class CatalogConfig:
     """Connection string of an external server's administrator; excludes ``data_dir``."""
     bounds: ResidentBounds = ResidentBounds()
     """How large resident tables may be."""
+    warehouse: str | None = None
+    """What no other directory of data files has, for an external server, which may be given to
+    gateways with others."""
 
 
 @dataclass(slots=True)
@@ -96,9 +104,11 @@ class Catalog:
         parameters: Mapping[str, str],
         server: EmbeddedServer | None,
         bounds: ResidentBounds = ResidentBounds(),
+        warehouse: str | None = None,
     ) -> None:
         self._parameters = dict(parameters)
         self.bounds = bounds
+        self._warehouse = warehouse
         self._server = server
         self._closing = threading.Event()
         self._names: set[str] = set()
@@ -126,7 +136,7 @@ class Catalog:
             # libpq would send them in every session's name.
             os.environ.pop(name, None)
         if config.url is not None:
-            return cls._open_external(config.url, config.bounds)
+            return cls._open_external(config.url, config)
         if config.data_dir is None:
             raise GatewayError("neither a data directory nor a catalog URL is given")
         server = EmbeddedServer(config.data_dir)
@@ -142,10 +152,10 @@ class Catalog:
         return catalog
 
     @classmethod
-    def _open_external(cls, url: str, bounds: ResidentBounds) -> "Catalog":
+    def _open_external(cls, url: str, config: CatalogConfig) -> "Catalog":
         parameters = {name: str(value) for name, value in conninfo_to_dict(url).items()}
         database = parameters.pop("dbname", MAINTENANCE_DATABASE)
-        catalog = cls(parameters, None, bounds)
+        catalog = cls(parameters, None, config.bounds, config.warehouse)
         with catalog._administrator(database) as administrator:
             if administrator.info.server_version < 170000:
                 raise GatewayError(
@@ -364,6 +374,8 @@ class Catalog:
             require_bytewise_order(administrator)
             secret_key = migrate(administrator)
             require_original(administrator)
+            if self._warehouse is not None:
+                require_own_files(administrator, self._warehouse)
             administrator.execute(
                 "SELECT pg_journal.configure(%s, %s, %s)",
                 [self.bounds.rows, self.bounds.bytes, self.bounds.hard_rows],

@@ -82,6 +82,15 @@ _COPIED: Final = (
     " WHERE i.database_oid <> d.oid AND EXISTS (SELECT FROM pg_journal.journals)"
 )
 
+_ELSEWHERE: Final = (
+    "SELECT FROM pg_journal.instance i"
+    " WHERE i.warehouse <> %s AND EXISTS (SELECT FROM pg_journal.journals)"
+)
+
+_NOTE_WAREHOUSE: Final = (
+    "UPDATE pg_journal.instance SET warehouse = %s WHERE warehouse IS DISTINCT FROM %s"
+)
+
 _NOTE_OWN: Final = (
     "UPDATE pg_journal.instance i SET database_oid = d.oid FROM pg_database d"
     " WHERE d.datname = current_database() AND i.database_oid <> d.oid"
@@ -309,3 +318,20 @@ def require_original(connection: psycopg.Connection[tuple[object, ...]]) -> None
             hint="Drop it, and copy tables by pg_dump through the gateway.",
         )
     connection.execute(_NOTE_OWN)
+
+
+def require_own_files(connection: psycopg.Connection[tuple[object, ...]], warehouse: str) -> None:
+    """Refuse a database whose data files are in another warehouse; note it where there are none.
+
+    Two gateways would each flush rows to where the other cannot read them.
+
+    Raises:
+        GatewayError: 55000.
+    """
+    if connection.execute(_ELSEWHERE, [warehouse]).rowcount:
+        raise GatewayError(
+            "the data files of this database are in the data directory of another gateway",
+            sqlstate=sqlstate.OBJECT_NOT_IN_PREREQUISITE_STATE,
+            hint="Start the gateway with that --data-dir.",
+        )
+    connection.execute(_NOTE_WAREHOUSE, [warehouse, warehouse])

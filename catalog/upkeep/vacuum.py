@@ -21,15 +21,13 @@ its transaction can still read."""
 
 _RETIRED = f"""
 SELECT s.segment_id, s.path FROM pg_journal.segments s
-WHERE s.retired_at < pg_catalog.clock_timestamp() - pg_catalog.make_interval(secs => $1)
-AND pg_catalog.age(s.xmin) > {_OLDEST}
+WHERE s.retired_at IS NOT NULL AND pg_catalog.age(s.xmin) > {_OLDEST}
 ORDER BY s.segment_id
 """  # noqa: S608 - of constants
 
 _DROPPED = f"""
 SELECT l.location FROM pg_journal.dropped_locations l
-WHERE l.dropped_at < pg_catalog.clock_timestamp() - pg_catalog.make_interval(secs => $1)
-AND pg_catalog.age(l.xmin) > {_OLDEST}
+WHERE pg_catalog.age(l.xmin) > {_OLDEST}
 ORDER BY l.location
 """  # noqa: S608 - of constants
 
@@ -42,14 +40,14 @@ WHERE l.relation = ANY ($1::oid[]) AND l.database =
 _JOURNALED = "SELECT j.relid FROM pg_journal.journals j WHERE j.relid = ANY ($1::oid[])"
 
 
-def retired_segments(administrator: CatalogSession, grace_s: float) -> dict[int, str]:
-    """Return paths by number of the segments retired longer ago than `grace_s`.
+def retired_segments(administrator: CatalogSession) -> dict[int, str]:
+    """Return paths by number of the segments that were retired.
 
     Those that a snapshot in use can show are not among them. Statements that were given their lists
     before, and have no such snapshot while Spark runs them, may still read the others: the caller
     knows of these.
     """
-    rows = administrator.execute_parameters(_RETIRED, [str(grace_s).encode()]).rows
+    rows = administrator.execute(_RETIRED).rows
     return {int(number or b"0"): (path or b"").decode() for number, path in rows}
 
 
@@ -63,9 +61,9 @@ def forget_segments(administrator: CatalogSession, segment_ids: list[int]) -> No
     )
 
 
-def dropped_locations(administrator: CatalogSession, grace_s: float) -> list[str]:
-    """Return the directories of tables dropped longer ago than `grace_s`, like segments."""
-    rows = administrator.execute_parameters(_DROPPED, [str(grace_s).encode()]).rows
+def dropped_locations(administrator: CatalogSession) -> list[str]:
+    """Return the directories of dropped tables, like segments."""
+    rows = administrator.execute(_DROPPED).rows
     return [(row[0] or b"").decode() for row in rows]
 
 

@@ -121,6 +121,22 @@ def test_a_copy_of_a_database_is_refused(server: PlainPostgres, tmp_path: Path) 
             assert original.execute("SELECT count(*) FROM t").fetchone() == (3000,)
 
 
+def test_data_files_are_in_one_directory(server: PlainPostgres, tmp_path: Path) -> None:
+    """A gateway with another one would flush rows to where this one does not find them."""
+    first, second = tmp_path / "gateway", tmp_path / "second"
+    with GatewayProcess(first, *DRIVER_OPTIONS, "--catalog", url(server)) as gateway:
+        with psycopg.connect(gateway.address.conninfo(), autocommit=True) as connection:
+            connection.execute("CREATE TABLE t AS SELECT generate_series(1, 300) AS id")
+        with GatewayProcess(second, *DRIVER_OPTIONS, "--catalog", url(server)) as other:
+            with pytest.raises(psycopg.OperationalError, match="directory of another gateway"):
+                psycopg.connect(other.address.conninfo())
+            with psycopg.connect(gateway.address.conninfo(), autocommit=True) as connection:
+                connection.execute("INSERT INTO t VALUES (301)")
+    moved = first.rename(tmp_path / "moved")
+    with GatewayProcess(moved, *DRIVER_OPTIONS, "--catalog", url(server)) as gateway:
+        assert rows(gateway, "SELECT count(*) FROM t") == [(301,)]
+
+
 def test_a_second_gateway_on_the_same_directory_is_refused(
     server: PlainPostgres, tmp_path: Path
 ) -> None:

@@ -30,7 +30,7 @@ from pgwire_gateway.listener.cancel import CancelRegistry
 from pgwire_gateway.listener.channel import ClientConnection
 from pgwire_gateway.listener.connection import ClientHandler
 from pgwire_gateway.listener.encryption import Encryption
-from pgwire_gateway.listener.paired_catalog import require_paired
+from pgwire_gateway.listener.paired_catalog import require_paired, warehouse_identity
 from pgwire_gateway.listener.termination import termination
 from pgwire_gateway.messages.base import ProtocolVersion
 from pgwire_gateway.messages.responses import BackendKeyData, ParameterStatus
@@ -341,8 +341,11 @@ class Gateway:
             logger.info("connecting to PostgreSQL, the external catalog")
         else:
             logger.info("starting PostgreSQL, with its files in %s", data_dir)
-        self._catalog = Catalog.open(CatalogConfig(data_dir, config.catalog, bounds))
-        require_paired(data_dir / "warehouse", self._catalog.system_identifier())
+        warehouse_dir = data_dir / "warehouse"
+        self._catalog = Catalog.open(
+            CatalogConfig(data_dir, config.catalog, bounds, warehouse_identity(warehouse_dir))
+        )
+        require_paired(warehouse_dir, self._catalog.system_identifier())
         if config.method is not Method.TRUST and not self._catalog.has_passwords():
             raise ConfigError(
                 "no role has a password that it could log in with",

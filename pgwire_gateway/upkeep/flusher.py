@@ -289,8 +289,7 @@ class Flusher:
         with self._changed:
             found = self._upkeep.get(database)
             if found is None:
-                shared = bool(self._config.catalog)
-                files = UnreadFiles(database, self._warehouse, self.readers, is_shared=shared)
+                files = UnreadFiles(database, self._warehouse, self.readers)
                 found = DatabaseUpkeep(
                     database, self._catalog, self._compactor, self._config, files, self._filed
                 )

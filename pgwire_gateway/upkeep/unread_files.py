@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from catalog.failpoints import Failpoint, reach
 from catalog.session.connections import CatalogSession
@@ -12,10 +11,6 @@ from catalog.upkeep.publications import Publications
 from pgwire_gateway.spark.staging import Claim
 from pgwire_gateway.spark.warehouse import NO_DATABASE, Warehouse
 from pgwire_gateway.upkeep.file_readers import FileReaders
-
-SHARED_GRACE_S: Final = 3600.0
-"""How long files stay after they were replaced where other gateways may have the same catalog:
-nobody here can tell what their statements read."""
 
 PAUSE_S = 60.0
 """Time between two looks, of upkeep, whether there are any."""
@@ -34,21 +29,17 @@ class _Inherited:
 class UnreadFiles:
     """The data files of one database that are in no list any more."""
 
-    def __init__(
-        self, database: str, warehouse: Warehouse, readers: FileReaders, *, is_shared: bool
-    ) -> None:
+    def __init__(self, database: str, warehouse: Warehouse, readers: FileReaders) -> None:
         """Nothing has been looked at yet.
 
         Args:
             database: The database.
-            warehouse: Where its files are.
+            warehouse: Where its files are, and those of no other process.
             readers: Who may be reading files.
-            is_shared: Whether other gateways may have the same catalog.
         """
         self._database = database
         self._warehouse = warehouse
         self._readers = readers
-        self._is_shared = is_shared
         self._looked_s = time.monotonic()
         self._publications = Publications()
         self._is_swept = False
@@ -161,9 +152,8 @@ class UnreadFiles:
 
         No snapshot shows them, and no statement reads them that was given its list before.
         """
-        grace_s = SHARED_GRACE_S if self._is_shared else 0.0
-        retired = catalog_vacuum.retired_segments(session, grace_s)
-        dropped = catalog_vacuum.dropped_locations(session, grace_s)
+        retired = catalog_vacuum.retired_segments(session)
+        dropped = catalog_vacuum.dropped_locations(session)
         unread = self._readers.unread(self._database, (*retired.values(), *dropped), besides)
         return (
             {number: path for number, path in retired.items() if path in unread},

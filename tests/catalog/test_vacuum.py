@@ -37,7 +37,7 @@ def table(client):
 
 
 def test_visible_segments_are_never_offered(administrator, client, table):
-    assert vacuum.retired_segments(administrator, 0) == {}
+    assert vacuum.retired_segments(administrator) == {}
     assert known(administrator) == set(deltas(client))
 
 
@@ -56,9 +56,8 @@ def compacted(client, table):
     compact(client, table)
 
 
-def test_retired_segments_are_offered_after_the_grace_time(administrator, client, compacted):
-    assert vacuum.retired_segments(administrator, 3600) == {}
-    retired = vacuum.retired_segments(administrator, 0)
+def test_retired_segments_are_offered_at_once(administrator, client, compacted):
+    retired = vacuum.retired_segments(administrator)
     assert sorted(retired.values()) == deltas(client)
     vacuum.forget_segments(administrator, list(retired))
     assert known(administrator) == {client.segment_path("t", "base", 1)}
@@ -68,9 +67,9 @@ def test_segments_that_a_snapshot_shows_are_not_offered(administrator, client, o
     other.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
     other.run("SELECT 1")
     compact(client, table)
-    assert vacuum.retired_segments(administrator, 0) == {}
+    assert vacuum.retired_segments(administrator) == {}
     other.session.transaction.commit()
-    assert sorted(vacuum.retired_segments(administrator, 0).values()) == deltas(client)
+    assert sorted(vacuum.retired_segments(administrator).values()) == deltas(client)
 
 
 @pytest.mark.parametrize(("ends", "exists"), [("COMMIT", True), ("ROLLBACK", False)])
@@ -87,14 +86,13 @@ def test_what_a_transaction_is_making_may_become_a_table(
 
 def test_a_truncated_table_keeps_its_segments(administrator, client, table):
     client.truncate("t")
-    assert vacuum.retired_segments(administrator, 0) == {}
+    assert vacuum.retired_segments(administrator) == {}
     assert known(administrator) == set(deltas(client))
 
 
 def test_a_dropped_table_leaves_its_location(administrator, client, table):
     (snapshot,) = client.snapshot("t").snapshots.values()
     client.run("DROP TABLE t")
-    assert vacuum.dropped_locations(administrator, 3600) == []
-    assert vacuum.dropped_locations(administrator, 0) == [snapshot.table.location]
+    assert vacuum.dropped_locations(administrator) == [snapshot.table.location]
     vacuum.forget_locations(administrator, [snapshot.table.location])
-    assert vacuum.dropped_locations(administrator, 0) == []
+    assert vacuum.dropped_locations(administrator) == []

@@ -60,7 +60,7 @@ def readers() -> FileReaders:
 
 @pytest.fixture
 def files(bookkeeping: Bookkeeping, warehouse: Warehouse, readers: FileReaders) -> UnreadFiles:
-    return UnreadFiles("d", warehouse, readers, is_shared=False)
+    return UnreadFiles("d", warehouse, readers)
 
 
 def install(warehouse: Warehouse, *paths: str) -> None:
@@ -126,7 +126,7 @@ def test_what_a_process_left_that_has_ended_is_looked_at_as_well(
     install(before, "0/7/base-0")
     staged = before.staging.begin()
     after = Warehouse(str(tmp_path))
-    files = UnreadFiles("d", after, readers, is_shared=False)
+    files = UnreadFiles("d", after, readers)
     readers.begin("writer", "d")
     files.remove(SESSION, None, nothing)
     assert present(after) == {KEPT, GONE, OPEN}
@@ -190,7 +190,7 @@ def test_what_a_crash_of_the_machine_left_is_looked_for_once(
     for path in (KEPT, GONE, "0/7/base-0", "0/8/base-0"):
         (tmp_path / path).mkdir(parents=True)
     warehouse.staging.claim(8, ["0/8/base-0"])
-    files = UnreadFiles("d", warehouse, readers, is_shared=False)
+    files = UnreadFiles("d", warehouse, readers)
     assert files.are_due(SESSION)
     files.remove(SESSION, None, nothing)
     assert present(warehouse) == {KEPT}
