@@ -227,6 +227,9 @@ class Statements:
     def _move(self) -> Statement:
         low, far = self._key(), self._chance.choice((1, -1, 7, KEYS, 10 * KEYS))
         high = low + self._chance.choice((0, 0, 4))
+        if abs(far) <= high - low:
+            # Whether a row is in the way of another depends on which moves first.
+            high = low
         return Statement(f"UPDATE h SET id = id + {far} WHERE id BETWEEN {low} AND {high}")
 
     def _update_from(self) -> Statement:
