@@ -89,10 +89,40 @@ def _until_escape(value: Value) -> Value:
     return replace(value, sql=b.string(reached), constant=Constant(reached))
 
 
-def _pattern(value: Value) -> b.Tree:
-    # The first group keeps what Spark wants escaped, the second drops the backslash before the
-    # rest.
-    return b.call("regexp_replace", value.sql, b.string(r"(?s)(\\[%_\\])|\\(.)"), b.string("$1$2"))
+_REWRITINGS: Final = (
+    # What stands for itself is quoted, so that the others are easily told.
+    (r"(?s)\\(.)|([^%_0-9A-Za-z])", r"\\Q$1$2\\E"),
+    (r"(?<!\\Q)_", "."),
+    (r"(?<!\\Q)%++", ")(?>.*?"),
+)
+"""What makes a Java pattern of a LIKE pattern, one after the other, but for its ends."""
+
+
+def _matches_unknown(subject: b.Tree, pattern: b.Tree) -> b.Tree:
+    r"""Return whether a text matches a LIKE pattern that is known when the query runs.
+
+    It is read like those of `unwound`: ``a%b_%c`` is ``(?s)\A(?>a)(?>.*?b.)(?>.*?c\z)``. 22025
+    where an escape character at its end is reached.
+    """
+
+    def matches(pattern: b.Tree) -> b.Tree:
+        length = b.call("length", pattern)
+        rest = b.call("length", b.call("rtrim", b.string("\\"), pattern))
+        escapes = b.infix(exp.Mod, b.infix(exp.Sub, length, rest), b.integer(2))
+        ends_with_escape = b.infix(exp.EQ, escapes, b.integer(1))
+        start = b.call("left", pattern, b.infix(exp.Sub, length, b.integer(1)))
+        written = b.case(
+            (ends_with_escape, b.call("concat", start, b.string("_%"))), otherwise=pattern
+        )
+        for found, replacement in _REWRITINGS:
+            written = b.call("regexp_replace", written, b.string(found), b.string(replacement))
+        java = b.call("concat", b.string(r"(?s)\A(?>"), written, b.string(r"\z)"))
+        like = b.call("rlike", subject, java)
+        # A text that does not match so far is not compared with the end.
+        reaches_escape = b.both(ends_with_escape, b.is_not_null(subject))
+        return b.both(like, b.case((reaches_escape, _ESCAPE_AT_END), otherwise=b.TRUE))
+
+    return b.let([pattern], matches)
 
 
 def _like(*, fold: bool, negate: bool) -> Handler:
@@ -106,16 +136,14 @@ def _like(*, fold: bool, negate: bool) -> Handler:
             return b.string(text.lower()) if fold and text.isascii() else folded(b.string(text))
 
         subject, known = folded(text.sql), known_text(pattern)
-        unwinding = None if known is None else unwound(known)
-        like: b.Tree
-        if unwinding is not None:
+        if known is None:
+            like = _matches_unknown(subject, folded(pattern.sql))
+        elif (unwinding := unwound(known)) is not None:
             # All that it has beside the letters of the pattern is lower case.
             like = b.call("rlike", subject, constant(unwinding))
         else:
             # Letters after a backslash must not turn into other escapes: here there are none.
-            matched = (
-                folded(_pattern(pattern)) if known is None else constant(spark_like_pattern(known))
-            )
+            matched = constant(spark_like_pattern(known))
             like = exp.Like(this=b.group(subject), expression=b.group(matched))
         if pattern is not call.args[1]:
             # A text that does not match so far is not compared with the end.

@@ -94,6 +94,12 @@ regexp_replace(s, '(h)(e)(l)(l)(o?)( ?)', '0\6\1'), regexp_replace(s, '(h)(e)(l)
 s like 'abc\', s not like 'abc\'
 ! 22025 s like '%\'
 ! 22025 s not like 'hell\'
+s like t, s not like t, s like s, s like s || '%', s like '%' || t || '%', s like left(s, 1) || '_%', s ilike upper(s), s ilike '%' || t
+s like '%' || left(s, 1) || '%%' || right(s, 1), s like '%' || replace(s, 'l', '_') || '%_%', s like replace(s, 'l', '\l'), s like replace(s, 'l', '\_')
+s || '%_.^$*+?()[]{}|Q\E\Q#&' like '%' || '\%\_.^$*+?()[]{}|Q\\E\\Q#&' || left(s, 0), s || '\' like s || '_', s || 'x' like s || '\x', s || 'x' like '%\x' || left(s, 0)
+s like 'abc\\' || left(s, 0) || '\', s not like s || 'x\', s like t || '\'
+! 22025 s like left(s, 1) || '%\'
+! 22025 s like left(s, 0) || '%\'
 string_to_array(s, ' '), string_to_array(s, 'l'), string_to_array(s, '.'), string_to_array(s, '%_'), string_to_array('', ','), string_to_array('a,b,,c,', ',')
 encode(by, 'hex'), encode(by, 'HEX')
 ? string_to_array(s, t)
