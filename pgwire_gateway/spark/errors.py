@@ -119,10 +119,6 @@ _MESSAGES: Final[dict[str, tuple[str, str | Callable[[Failure], str]]]] = {
         sqlstate.CARDINALITY_VIOLATION,
         "more than one row returned by a subquery used as an expression",
     ),
-    "INVALID_FORMAT.ESC_AT_THE_END": (
-        sqlstate.FEATURE_NOT_SUPPORTED,
-        "LIKE patterns that end with the escape character are not supported",
-    ),
     "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY": (
         sqlstate.FEATURE_NOT_SUPPORTED,
         _CORRELATED,
