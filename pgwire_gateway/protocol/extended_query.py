@@ -48,16 +48,18 @@ from pgwire_gateway.wire_types import plain_values
 def on_parse(session: ClientSession, message: Parse) -> None:
     """Analyse a statement and keep it under its name."""
     name = message.statement_name
-    if name and name in session.statements:
-        raise GatewayError(
-            f'prepared statement "{name}" already exists',
-            sqlstate=codes.DUPLICATE_PSTATEMENT,
-        )
     statements = session.split(message.query_string)
     if len(statements) > 1:
         raise GatewayError(
             "cannot insert multiple commands into a prepared statement",
             sqlstate=codes.SYNTAX_ERROR,
+        )
+    if name and name in session.statements:
+        if statements:
+            require_not_failed(session, statements[0])
+        raise GatewayError(
+            f'prepared statement "{name}" already exists',
+            sqlstate=codes.DUPLICATE_PSTATEMENT,
         )
     session.forget_statement(name)
     plan = None

@@ -319,7 +319,9 @@ DIALOGUES: dict[str, list[list[FrontendMessage | bytes]]] = {
     ],
     "statements_prepared_in_a_failed_transaction": [
         [Query("BEGIN"), Parse("f", SELECT_ONE), Sync()],
-        [Query("SELECT 1 / 0"), Query("DEALLOCATE f"), Query("ROLLBACK")],
+        [Query("SELECT 1 / 0"), Parse("f", SELECT_ONE), Sync()],
+        [Parse("f", "SELEC 1"), Sync(), Parse("f", "SELECT 1; SELECT 2"), Sync()],
+        [Parse("f", "ROLLBACK"), Sync(), Query("DEALLOCATE f"), Query("ROLLBACK")],
         [bind("1", statement="f"), Execute(), Sync()],
         [Parse("f", SELECT_ONE), Sync()],
         [Query("DEALLOCATE f")],
