@@ -4,6 +4,7 @@ PostgreSQL takes the longest of the matches that begin first, Java the first tha
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -33,8 +34,36 @@ def java_pattern(pattern: str, *, fold: bool = False) -> str:
     '(?s)^a.b\\z'
     """
     tokens = list(tokens_of(pattern))
+    if (java := _unwound(tokens)) is not None:
+        return java
     _require_few_ways(pattern, tokens, fold=fold)
     return "(?s)" + "".join(map(_in_java, tokens))
+
+
+def _unwound(tokens: Sequence[Token]) -> str | None:
+    r"""Return the Java pattern of single characters and ``.*``; None for all others.
+
+    As of LIKE, the first place that fits is the best one for what stands between two ``.*``, so
+    none is ever tried again.
+
+    >>> _unwound(list(tokens_of("a.*b[cd].+e$")))
+    '(?s)^(?>.*?a)(?>.*?b[cd].).*e\\z'
+    >>> _unwound(list(tokens_of("a.*b*")))
+    """
+    pieces, dot = [""], Token("atom", ".")
+    for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
+        if token.kind == "quantifier" and before == dot and token.text in {"*", "+"}:
+            pieces.append("")
+        elif token.kind in {"quantifier", "open", "bar"}:
+            return None
+        elif token != dot or after != Token("quantifier", "*"):
+            pieces[-1] += _in_java(token)
+    if len(pieces) < 2:
+        return None
+    is_begun, is_ended = tokens[0].kind == "start", tokens[-1].kind == "end"
+    begin = pieces.pop(0) if is_begun else "^"
+    end = ".*" + pieces.pop() if is_ended else ""
+    return f"(?s){begin}" + "".join(f"(?>.*?{piece})" for piece in pieces if piece) + end
 
 
 @dataclass(frozen=True, slots=True)

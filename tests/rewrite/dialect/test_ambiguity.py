@@ -40,6 +40,8 @@ USUAL = (
     "error|warning|fatal",
     "error.*timeout.*retry",
     ".*error.*timeout.*",
+    "^.*a.*b.*c.*d$",
+    "a.+b.*[^c].+d.*e.*f.*g",
     "^(?:.*(?:plain|quote).*)$",
     r"^\s+|\s+$",
     r"^\s*[A-Za-z_]+\s*=\s*.*$",
@@ -79,7 +81,7 @@ ENDLESS = (
     "(a|aa)" * 400 + "b",
     "a*a*a*a*b",
     "a{0,99}a{0,99}a{0,99}a{0,99}a{0,99}b",
-    "^.*a.*b.*c.*d$",
+    "^.*a.*b.*c.*d*$",
     "(ä|[^b])*c",
 )
 
