@@ -310,16 +310,16 @@ def is_in_tree(session: CatalogSession, relid: int) -> bool:
 
 
 def relation_name(session: CatalogSession, relid: int) -> str:
-    """Return a relation as SQL, with its schema."""
+    """Return a relation as SQL, with its schema.
+
+    The name is the one by which statements find it, whatever the transaction's snapshot shows.
+    """
     sql = (
-        "SELECT n.nspname, c.relname FROM pg_catalog.pg_class c"
-        " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1"
+        "SELECT schema || '.' || name"
+        " FROM pg_catalog.pg_identify_object('pg_catalog.pg_class'::pg_catalog.regclass, $1, 0)"
     )
-    result = session.execute_parameters(
-        sql, [str(relid).encode()], parameter_oids=[OID], is_own=True
-    )
-    ((schema, name),) = list(result.rows)
-    return quoted(*((part or b"").decode() for part in (schema, name)))
+    (found,) = _texts(session, sql, OID, str(relid))
+    return found
 
 
 def may_lock(session: CatalogSession, relid: int) -> bool:

@@ -8,7 +8,6 @@ from hashlib import sha256
 from catalog.model import JournalTable
 from catalog.results import RelationKind
 from catalog.session import names
-from catalog.session.names import quoted
 from pgwire_gateway.planning import forced
 from pgwire_gateway.planning.plans import Plan, Route, WrittenLeaves
 from pgwire_gateway.rows import source_rows
@@ -362,7 +361,8 @@ def _template(call: Invocation, table: JournalTable) -> Node:
     found = place and kept.get(place)
     if found:
         return found
-    name = quoted(table.schema, table.name)
+    # An older definition may tell a name that is another table's by now.
+    name = names.relation_name(call.session.catalog, table.relid)
     analysis = call.session.catalog.analyses.analyse(f"SELECT * FROM ONLY {name}")  # noqa: S608 - quoted
     (query,) = parse_tree(analysis.tree or "")
     if place:

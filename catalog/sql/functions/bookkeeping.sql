@@ -531,6 +531,13 @@ BEGIN
     END IF;
 END $$;
 
+-- Schema and name by which statements find a relation, whatever the snapshot of the transaction shows: another relation may have
+-- the name that it shows. Without elements that are null where there is no such relation any more.
+CREATE OR REPLACE FUNCTION pg_journal.current_names(relid oid) RETURNS text[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_journal, pg_temp
+RETURN (SELECT parse_ident(o.schema) || parse_ident(o.name) FROM pg_identify_object('pg_class'::regclass, relid, 0) o);
+
 -- Definition of a journaled table as the gateway keeps it.
 CREATE OR REPLACE FUNCTION pg_journal.definition(relid oid) RETURNS json
 LANGUAGE sql STABLE

@@ -303,7 +303,7 @@ DECLARE
 BEGIN
     PERFORM authorize(code, 'relations', relids::text);
     SELECT json_agg(json_build_array(
-               c.oid::bigint, n.nspname, c.relname,
+               c.oid::bigint, coalesce(o.names[1], n.nspname), coalesce(o.names[2], c.relname),
                CASE WHEN j.relid = c.oid AND j.residency = 'resident' THEN 'resident'
                     WHEN j.relid = c.oid THEN 'journaled'
                     WHEN j.relid IS NOT NULL THEN 'journal'
@@ -320,6 +320,7 @@ BEGIN
                            CASE WHEN x.relkind = 'p' THEN tree(x.oid) END AS tree
                       FROM pg_class x WHERE x.oid = u.wanted OFFSET 0) c ON true
       JOIN pg_namespace n ON n.oid = c.relnamespace
-      LEFT JOIN journals j ON c.oid IN (j.relid, j.journal_relid);
+      LEFT JOIN journals j ON c.oid IN (j.relid, j.journal_relid)
+     CROSS JOIN LATERAL (SELECT current_names(c.oid) AS names OFFSET 0) o;
     RETURN convert_to(json_build_array(fingerprint(), found_relations)::text, 'UTF8');
 END $$;
