@@ -5,6 +5,7 @@ meanwhile. Knows nothing of what is asked for which purpose.
 """
 
 import select
+import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -35,6 +36,9 @@ _STATUS_LETTERS: Final[dict[int, str]] = {
     pq.TransactionStatus.INERROR: "E",
 }
 
+_SENT_AT_ONCE: Final = 4 << 20
+"""Bytes that the socket is asked to take; the system may have it take fewer."""
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -58,6 +62,7 @@ class Link:
         self._cancel = connection.get_cancel()
         self._poll = select.poll()
         self._socket = connection.socket
+        _widen(self._socket)
         self._poll.register(self._socket, select.POLLIN)
 
     # state ----------------------------------------------------------------------------------------
@@ -213,11 +218,11 @@ class Link:
 
     def has_hung_up(self) -> bool:
         """Return whether the server has ended the session."""
-        socket = self.fileno()
-        if socket < 0:
+        number = self.fileno()
+        if number < 0:
             return True
         poll = select.poll()
-        poll.register(socket, _HUNG_UP)
+        poll.register(number, _HUNG_UP)
         return bool(poll.poll(0))
 
     def hear_out(self) -> None:
@@ -229,3 +234,15 @@ class Link:
                 self.connection.is_busy()
         with suppress(CatalogUnavailableError):
             self.fetch()
+
+
+def _widen(number: int) -> None:
+    """Have a local socket take much at once.
+
+    Each time that it has taken a part libpq moves all that is left to the front of its memory: in
+    the small parts of before a message of some hundred megabytes took minutes.
+    """
+    with socket.socket(fileno=number) as opened:
+        if opened.family == socket.AF_UNIX:  # others find their size themselves
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SENT_AT_ONCE)
+        opened.detach()

@@ -1,6 +1,8 @@
 """A client's session: analysis, streaming, COPY, notices, transactions and failures."""
 
+import os
 import re
+import socket
 import time
 
 import pytest
@@ -158,6 +160,15 @@ def test_parameters_travel_in_either_format(client):
         "SELECT $1::int + $2::int", [b"1", b"\0\0\0\x02"], formats=[0, 1], result_format=1
     )
     assert list(result.rows) == [[b"\0\0\0\x03"]]
+
+
+def test_large_values_are_sent_in_large_parts(client):
+    """libpq moves all that is left to be sent after each of them."""
+    with socket.socket(socket.AF_UNIX) as usual:
+        least = usual.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+    with socket.socket(fileno=os.dup(client.session.fileno())) as used:
+        assert used.family == socket.AF_UNIX
+        assert used.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) > least
 
 
 def test_canonical_parameters_are_validated_by_postgresql(client):
