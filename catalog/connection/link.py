@@ -242,7 +242,9 @@ def _widen(number: int) -> None:
     Each time that it has taken a part libpq moves all that is left to the front of its memory: in
     the small parts of before a message of some hundred megabytes took minutes.
     """
-    with socket.socket(fileno=number) as opened:
+    opened = socket.socket(fileno=number)
+    try:
         if opened.family == socket.AF_UNIX:  # others find their size themselves
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SENT_AT_ONCE)
+    finally:
         opened.detach()
