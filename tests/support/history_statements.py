@@ -5,11 +5,12 @@ that two servers which are right answer alike.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tests.support import history_kinds
+from tests.support.history_cursors import CursorStatements
 from tests.support.history_kinds import KindStatements
 
 KEYS: Final = 160
@@ -66,6 +67,7 @@ class Statements:
         """Draw from a source of chance."""
         self._chance = chance
         self._kind_statements = KindStatements(chance)
+        self._cursor_statements = CursorStatements(chance)
         self.columns = 0
         """How many columns have been added."""
         self.constraints = 0
@@ -77,6 +79,10 @@ class Statements:
         (kind,) = self._chance.choices(kinds, weights)
         drawn: Statement = kind(self)
         return drawn
+
+    def cursor(self, opened: Sequence[str], *, in_transaction: bool) -> Statement:
+        """Return a statement on one of the session's cursors, or one that opens another."""
+        return Statement(self._cursor_statements.next(opened, in_transaction=in_transaction))
 
     def setting(self) -> str:
         """Return a SET of what texts depend on."""

@@ -43,6 +43,9 @@ and writes is the same at both levels.
 DEFINED_IN_TRANSACTIONS: Final = 0.15
 """Share of the statements of a transaction that may be definitions: these lock tables."""
 
+CURSORS: Final = 0.1
+"""Share of the statements that are on cursors."""
+
 SESSIONS: Final = 3
 """Sessions that write; another one looks at what they have committed."""
 
@@ -149,6 +152,8 @@ class Twins:
             self._save(place)
         elif self._chance.random() < 0.05:
             self._both(place, self._statements.setting())
+        elif self._chance.random() < CURSORS:
+            self._use_cursor(place)
         else:
             alone = status is TransactionStatus.IDLE
             definitions = alone or self._chance.random() < DEFINED_IN_TRANSACTIONS
@@ -262,6 +267,15 @@ class Twins:
             raise DivergenceError(self.report(f"{command}: {first}, but {second}"))
         if first in REFUSED and command == "COMMIT":
             answer(plain, Statement("ROLLBACK"))
+
+    def _use_cursor(self, place: int) -> None:
+        gateway, plain = self._pairs[place]
+        listed = Statement("SELECT name FROM pg_cursors WHERE name <> ''")
+        opened = answer(plain, listed).rows
+        self._expect(gateway, listed.sql, opened)
+        in_transaction = gateway.info.transaction_status is TransactionStatus.INTRANS
+        names = [(name or b"").decode() for (name,) in opened]
+        self._run(place, self._statements.cursor(names, in_transaction=in_transaction))
 
     def _run(self, place: int, statement: Statement) -> str:
         gateway, plain = self._pairs[place]
