@@ -58,17 +58,17 @@ def level(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def pair(resident_pair: Pair) -> Iterator[Pair]:
+def pair(two_tiers_pair: Pair) -> Iterator[Pair]:
     """The tables on both servers; two of the gateway's are tiered."""
-    conninfo = resident_pair.gateway.conninfo(resident_pair.database)
-    for server in (resident_pair.plain, resident_pair.gateway):
-        server.execute(*SETUP, database=resident_pair.database)
+    conninfo = two_tiers_pair.gateway.conninfo(two_tiers_pair.database)
+    for server in (two_tiers_pair.plain, two_tiers_pair.gateway):
+        server.execute(*SETUP, database=two_tiers_pair.database)
     with psycopg.connect(conninfo, autocommit=True) as owner:
         owner.execute(f"SET search_path = {SCHEMA}")
         make_tiered(owner, *TIERED)
-    yield resident_pair
-    for server in (resident_pair.plain, resident_pair.gateway):
-        server.execute(f"DROP SCHEMA {SCHEMA} CASCADE", database=resident_pair.database)
+    yield two_tiers_pair
+    for server in (two_tiers_pair.plain, two_tiers_pair.gateway):
+        server.execute(f"DROP SCHEMA {SCHEMA} CASCADE", database=two_tiers_pair.database)
 
 
 def play(server: Address, database: str, level: str, text: str) -> tuple[object, list[object]]:
