@@ -7,7 +7,7 @@ from typing import Final
 
 from catalog.errors import CatalogError, GatewayError
 from catalog.model import Domain, DomainCheck
-from catalog.pg.sqlstate import DUPLICATE_TABLE
+from catalog.pg.sqlstate import DUPLICATE_TABLE, UNDEFINED_TABLE
 from catalog.pg.types import INT4, JSON, OID, OID_ARRAY, TEXT
 from catalog.server.roles import IMPORT_ROLE
 from catalog.session.connections import CatalogSession
@@ -313,12 +313,17 @@ def relation_name(session: CatalogSession, relid: int) -> str:
     """Return a relation as SQL, with its schema.
 
     The name is the one by which statements find it, whatever the transaction's snapshot shows.
+
+    Raises:
+        GatewayError: 42P01 where others have dropped it.
     """
     sql = (
         "SELECT schema || '.' || name"
         " FROM pg_catalog.pg_identify_object('pg_catalog.pg_class'::pg_catalog.regclass, $1, 0)"
     )
     (found,) = _texts(session, sql, OID, str(relid))
+    if not found:
+        raise GatewayError(f"relation with OID {relid} does not exist", sqlstate=UNDEFINED_TABLE)
     return found
 
 

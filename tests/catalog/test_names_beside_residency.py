@@ -4,6 +4,7 @@ import pytest
 
 from catalog.errors import GatewayError
 from catalog.hot import resident_upkeep
+from catalog.session import names
 from tests.support.fix_catalog import Client, Inspector
 
 pytestmark = pytest.mark.catalog
@@ -61,3 +62,17 @@ def test_no_table_becomes_tiered_that_is_being_given_a_name(
     assert caught.value.sqlstate == "55P03"
     client.session.transaction.rollback()
     resident_upkeep.make_tiered(inspector.session, table)
+
+
+def test_names_are_the_latest_and_of_what_there_is(client: Client, inspector: Inspector) -> None:
+    client.run('CREATE TABLE "A ""b" (id int PRIMARY KEY)')
+    relid = client.relid('"A ""b"')
+    client.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    client.run("SELECT 1")
+    inspector.run('ALTER TABLE "A ""b" RENAME TO "C.d"')
+    assert names.relation_name(client.session, relid) == 'public."C.d"'
+    inspector.run('DROP TABLE "C.d"')
+    with pytest.raises(GatewayError, match="does not exist") as caught:
+        names.relation_name(client.session, relid)
+    assert caught.value.sqlstate == "42P01"
+    client.session.transaction.rollback()

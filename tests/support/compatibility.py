@@ -39,7 +39,7 @@ RESIDENT_ONLY = ("tests/sql/resident/",)
 """Directories of tests that look at tables of one kind."""
 BOTH_KINDS = (
     *(f"tests/security/test_{name}.py" for name in ("boundaries", "rights", "unseen_rows")),
-    *(f"tests/server/test_{name}.py" for name in ("commits", "rollbacks")),
+    *(f"tests/server/test_{name}.py" for name in ("commits", "exchanged_names", "rollbacks")),
     *(f"tests/server/test_{name}.py" for name in ("convert", "convert_in_place")),
     "tests/server/test_external_journals.py",
 )
